@@ -1,0 +1,73 @@
+"""`smforge COMMAND`: parse, call, print, exit code. A command is imported when it is used."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from smforge import __version__
+from smforge.errors import SmforgeError
+
+# name -> (module with add_parser(subparsers) and run(args) -> int, one line of help)
+COMMANDS = {
+    "train": ("smforge.train", "train a small GPT on this machine"),
+    "which": ("smforge.which", "say which tier this machine gets, and why"),
+    "tiers": ("smforge.tiers_command", "print the table of tiers"),
+    "test": ("smforge.testing", "run the test suite in the tool environment"),
+}
+EXIT_CODES = """\
+exit codes: 0 fine, 1 internal error, 2 configuration, 3 no suitable GPU, 4 toolchain,
+5 verification failed, 130/143 stopped by Ctrl-C or SIGTERM"""
+
+
+def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser; only the chosen command's own options are loaded."""
+    parser = argparse.ArgumentParser(
+        prog="smforge",
+        description="Locked PyTorch and Triton environments for every NVIDIA GPU generation.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"smforge {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, (module, summary) in COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(module).add_parser(commands)
+        else:
+            commands.add_parser(name, help=summary, add_help=False)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; failures are one line on standard error."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    chosen = next((word for word in argv if not word.startswith("-")), None)
+    try:
+        args = build_parser(chosen).parse_args(argv)
+        return int(args.run(args))
+    except SmforgeError as error:
+        complain(f"error: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        complain("stopped")
+        return 130
+    except BrokenPipeError:  # the reader of a pipe left, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get("SMFORGE_TRACEBACK"):
+            raise
+        complain(
+            f"internal error: {type(error).__name__}: {error} (SMFORGE_TRACEBACK=1 shows where)"
+        )
+        return 1
+
+
+def complain(line: str) -> None:
+    """One line on standard error, red on a terminal unless NO_COLOR is set."""
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    start, end = ("\x1b[31m", "\x1b[0m") if colour else ("", "")
+    print(f"{start}smforge: {line}{end}", file=sys.stderr)

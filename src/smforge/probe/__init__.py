@@ -1,0 +1,1 @@
+"""Facts about this machine, no opinions; None means "could not find out"."""

@@ -1,0 +1,33 @@
+"""`smforge test`: the test suite, in the tool environment (which holds py-rattler)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from smforge.errors import ConfigurationError
+from smforge.tables import in_workspace
+
+EPILOG = """\
+Everything after `test` goes to pytest: `test -k tiers -x`. SMFORGE_NO_SKIP=wine,chromium makes
+the tests that a machine without them would skip fail instead."""
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "test",
+        help="run the test suite in the tool environment",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="PYTEST-ARGUMENT")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not in_workspace():
+        raise ConfigurationError("the tests are in a checkout of smforge: run this task there")
+    from smforge.tools import run_in_tool_environment
+
+    return run_in_tool_environment(["-m", "pytest", *args.words])
