@@ -177,6 +177,11 @@ def check_installed(environ: Mapping[str, str], machine: Machine) -> Fit:
             f"installed {name} needs (CUDA {dotted(floor)}): update the driver, or {again}"
         )
     if not carried(arch_list, machine.capability):
+        if deserved is installed:
+            raise GPUError(
+                f"no tier carries compute capability {dotted(machine.capability)} "
+                f"({machine.names}) yet: {command('install', '-e cpu')} runs on the CPU"
+            )
         raise GPUError(
             f"the installed {name} has no code for compute capability "
             f"{dotted(machine.capability)} ({machine.names}): {again} chooses again"

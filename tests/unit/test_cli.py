@@ -1,0 +1,119 @@
+"""The command line: help, one-line errors, exit codes, and imports that stay light."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from smforge import cli, errors
+from tests.conftest import ROOT
+
+LIGHT = ["smforge.cli", "smforge.tiers", "smforge.which", "smforge.tiers_command",
+         "smforge.probe.gpu", "smforge.evidence"]  # fmt: skip
+
+
+def smforge(*words, **environ):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SMFORGE_", "CONDA_OVERRIDE"))}
+    return subprocess.run(
+        [sys.executable, "-m", "smforge", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**env, "PYTHONPATH": str(ROOT / "src"), **environ},
+        check=False,
+    )
+
+
+def test_help_names_every_command_and_the_exit_codes(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--help"])
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in cli.COMMANDS)
+    assert "exit codes" in shown
+
+
+@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+def test_every_command_has_help(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+    assert stop.value.code == 0
+    assert name in capsys.readouterr().out
+
+
+def test_which_answers_for_another_machine():
+    done = smforge("which", "--json", CONDA_OVERRIDE_CUDA="12.8", CONDA_OVERRIDE_CUDA_ARCH="8.6")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert answer["tier"] == "sm86"
+    assert answer["cuda_driver"] == "12.8"
+
+
+def test_which_fails_with_3_where_the_installed_tier_cannot_run():
+    done = smforge("which", SMFORGE_TIER="sm120", CONDA_OVERRIDE_CUDA="12.4",
+                   CONDA_OVERRIDE_CUDA_ARCH="12.0")  # fmt: skip
+    assert done.returncode == 3
+    assert "update the driver" in done.stdout
+
+
+def test_an_unknown_installed_tier_is_one_line_and_2():
+    done = smforge("which", SMFORGE_TIER="sm1")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "no tier 'sm1'" in done.stderr
+
+
+def test_tiers_prints_every_tier_as_text_and_json():
+    text, data = smforge("tiers"), smforge("tiers", "--json")
+    names = list(json.loads(data.stdout))
+    assert names[0] == "cpu"
+    assert all(name in text.stdout for name in names)
+
+
+def test_an_unexpected_error_is_one_line_and_1(monkeypatch, capsys):
+    monkeypatch.setattr("smforge.which.run", lambda args: 1 // 0)
+    assert cli.main(["which"]) == 1
+    shown = capsys.readouterr().err
+    assert "internal error: ZeroDivisionError" in shown
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(errors.ConfigurationError, 2), (errors.GPUError, 3), (errors.ToolchainError, 4),
+     (errors.VerificationError, 5), (KeyboardInterrupt, 130)],
+)  # fmt: skip
+def test_each_error_has_its_exit_code(monkeypatch, error, code):
+    def fail(args):
+        raise error("why")
+
+    monkeypatch.setattr("smforge.which.run", fail)
+    assert cli.main(["which"]) == code
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_it_imports_with_the_standard_library_alone(module):
+    script = (
+        "import importlib, sys; before = set(sys.modules)\n"
+        f"importlib.import_module({module!r})\n"
+        "new = {m.split('.')[0] for m in set(sys.modules) - before}\n"
+        "print(sorted(new - set(sys.stdlib_module_names) - {'smforge'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_reader_that_leaves_the_pipe_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m smforge tiers --json | head -1", shell=True, capture_output=True,
+        text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, check=False,
+    )  # fmt: skip
+    assert done.stdout == "{\n"
+    assert done.stderr == ""
