@@ -16,6 +16,7 @@ COMMANDS = {
     "train": ("smforge.train", "train a small GPT on this machine"),
     "which": ("smforge.which", "say which tier this machine gets, and why"),
     "tiers": ("smforge.tiers_command", "print the table of tiers"),
+    "lock": ("smforge.locks.lock_command", "solve pixi.toml and write pixi.lock, or check it"),
     "test": ("smforge.testing", "run the test suite in the tool environment"),
 }
 EXIT_CODES = """\

@@ -21,6 +21,14 @@ _WORDS = {
 }
 
 
+@dataclass(frozen=True)
+class Stale:
+    """One thing that does not fit, and the environment on a platform where it was found."""
+
+    text: str
+    where: str = ""
+
+
 @dataclass
 class Checker:
     """Holds a lock against a manifest; remembers rendered recipes and matched specs."""
@@ -31,17 +39,17 @@ class Checker:
     _variants: dict[tuple[str, str, str], list[Variant]] = field(default_factory=dict)
     _sources: dict[tuple[int, str], list[str]] = field(default_factory=dict)
 
-    def problems(self) -> list[str]:
-        """Everything that is stale, one line each; empty when the lock is up to date."""
-        found = [f"+ environment {name} is not locked" for name in self._unlocked()]
-        found += [f"- environment {name} is locked, but pixi.toml has none" for name in self._gone()]
+    def problems(self) -> list[Stale]:
+        """Everything that is stale; empty when the lock is up to date."""
+        found = [Stale(f"environment {name} is not locked") for name in self._unlocked()]
+        for name in self._gone():
+            found.append(Stale(f"environment {name} is locked, but pixi.toml has none"))
         for environment, platform, requirements in self.manifest.targets():
             if environment.name in self.lock.environments:
                 where = f"{environment.name} on {platform.name}"
                 lines = self.target(environment.name, platform, requirements)
-                found += [f"! {where}: {line}" for line in lines]
-        found += [f"- {line}" for line in self._spare_platforms()]
-        return found
+                found += [Stale(line, where) for line in lines]
+        return found + [Stale(line) for line in self._spare_platforms()]
 
     def target(
         self, environment: str, platform: Platform, requirements: tuple[Requirement, ...]
@@ -78,19 +86,26 @@ class Checker:
                            "which pixi.toml does not ask for")  # fmt: skip
 
     def _packages(
-        self, packages: tuple[Package, ...], platform: Platform, requirements: tuple[Requirement, ...]
+        self,
+        packages: tuple[Package, ...],
+        platform: Platform,
+        requirements: tuple[Requirement, ...],
     ) -> list[str]:
         paths = {item.name: item.path for item in requirements}
-        lines, resolved = [], []
+        lines: list[str] = []
+        resolved: list[Package] = []
         for package in packages:
             asked = paths.get(package.name, "")
-            if package.path != asked:
-                lines.append(f"{package.name} comes from {package.path or 'the channel'}, "
-                             f"pixi.toml takes it from {asked or 'the channel'}")  # fmt: skip
-            elif asked:
-                package, problems = self._source(package, platform.subdir)
+            if package.path == asked:
+                found, problems = self._source(package, platform.subdir) if asked else (package, [])
+                resolved.append(found)
                 lines += problems
-            resolved.append(package)
+            else:
+                resolved.append(package)
+                lines.append(
+                    f"{package.name} comes from {package.path or 'the channel'}, "
+                    f"pixi.toml takes it from {asked or 'the channel'}"
+                )
         wanted = [(item.spec, item.text) for item in requirements]
         virtual = virtual_records(platform.virtual_packages)
         return lines + _lines(findings(wanted, resolved, virtual, self._matcher))

@@ -1,4 +1,4 @@
-"""Whether a set of locked packages is closed: requirements, depends and constrains met, none spare."""
+"""Is a set of locked packages closed: requirements, depends, constrains met, and none spare?"""
 
 from __future__ import annotations
 

@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import zstandard
 from rattler import Channel, SparseRepoData
 
 from smforge.errors import ConfigurationError
 
-Source = Channel | SparseRepoData
+Source: TypeAlias = Channel | SparseRepoData
 SUBDIRS = ("linux-64", "win-64", "noarch")
 
 

@@ -1,19 +1,19 @@
 """pixi.toml as platforms x environments x requirements, by pixi's own rules.
 
-What decides a package set is read; what this module does not know (PyPI dependencies, solve groups,
-...) is refused by name rather than ignored, because ignoring it would lock something else than pixi.
+What decides a package set is read; what this module does not know (PyPI dependencies, solve
+groups, ...) is refused by name, because ignoring it would lock something else than pixi does.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from smforge.errors import ConfigurationError
+from smforge.tables import read_toml
 
 SUBDIR_DEFAULTS = {
     "linux-64": {"__unix": "0=0", "__linux": "4.18", "__glibc": "2.28", "__archspec": "0=x86_64"},
@@ -78,12 +78,7 @@ class Manifest:
 
 def load(path: Path) -> Manifest:
     """The manifest at `path`; ConfigurationError names what is wrong or not supported in it."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigurationError(f"{path} is missing: run this in a workspace") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} is not TOML 1.0: {error}") from None
+    data = read_toml(path)
     workspace = data.get("workspace", {})
     _known(workspace, _WORKSPACE_KEYS, "[workspace]")
     _known(data, _CONTENT_KEYS | {"workspace", "feature", "target", "environments", "tool"}, "it")
@@ -190,9 +185,7 @@ def _supported(
     ]
 
 
-def _requirements(
-    features: list[Mapping[str, Any]], platform: Platform
-) -> tuple[Requirement, ...]:
+def _requirements(features: list[Mapping[str, Any]], platform: Platform) -> tuple[Requirement, ...]:
     """Specs of all features together; within one, a later matching target overwrites."""
     found = []
     for feature in features:

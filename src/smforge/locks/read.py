@@ -95,10 +95,11 @@ def load(path: Path) -> Lock:
         raise _broken(path, f"line {line} is a merge conflict marker")
     try:
         data = yaml.load(content, Loader=yaml.CSafeLoader)
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 1}" if error.problem_mark else "its end"
+        raise _broken(path, f"{where} is not YAML") from None
     except yaml.YAMLError as error:
-        line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and (
-            error.problem_mark) else "?"  # fmt: skip
-        raise _broken(path, f"line {line} is not YAML") from None
+        raise _broken(path, f"not YAML: {' '.join(str(error).split())}") from None
     version = data.get("version") if isinstance(data, dict) else None
     if version != VERSION:
         raise _broken(path, f"its version is {version}, expected {VERSION}")
@@ -159,8 +160,9 @@ def _packages(path: Path, entries: list[dict[str, Any]]) -> dict[str, Package]:
             raise _broken(path, f"it holds a package that is not from conda: {next(iter(entry))}")
     records = records_from_entries(entries)
     return {
-        _key(entry): Package(entry, records[entry["conda"]] if "conda" in entry
-                             else _source_record(path, entry))  # fmt: skip
+        _key(entry): Package(
+            entry, records[entry["conda"]] if "conda" in entry else _source_record(path, entry)
+        )
         for entry in entries
     }
 
@@ -187,5 +189,3 @@ def with_version(package: Package, version: str, build: str) -> Package:
     old = package.record
     record = package_record(package.name, version, build, old.subdir, old.depends, old.constrains)
     return Package(package.entry, record)
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ Entry = Mapping[str, Any]  # one item of the lock's `packages`, keyed `conda` or
 _NOT_LOCKED = {"url", "fn", "channel", "arch", "platform"}  # the URL says them
 
 
-@lru_cache(maxsize=None)
+@cache
 def match_spec(text: str) -> MatchSpec:
     """The parsed spec; a lock holds the same few thousand texts again and again."""
     return MatchSpec(text)

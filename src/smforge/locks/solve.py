@@ -1,17 +1,17 @@
 """Choose the packages of every environment and platform with rattler's solver.
 
-Same question, same answer: a problem that occurs twice (sm86 on its platform is what `default` holds
-there) is solved once, and nothing here depends on the order in which solves end.
+A problem that occurs twice (sm86 on its platform is what `default` holds there) is solved once, and
+nothing here depends on the order in which solves end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rattler import Channel, ChannelPriority, RepoDataRecord, SparseRepoData, solve
+from rattler import ChannelPriority, RepoDataRecord, solve
 from rattler.exceptions import GatewayError, SolverError
 
 from smforge.errors import ConfigurationError, ToolchainError
@@ -52,14 +52,14 @@ def solve_all(
     problems: Sequence[Problem],
     index: Index,
     root: Path,
-    done: Callable[[Problem], None] = lambda problem: None,
+    done: Callable[[Problem], object] = str,
 ) -> list[list[Entry]]:
     """The lock entries of each problem, in order; `done` is called as each is solved."""
     return asyncio.run(_solve_all(problems, index, root, done))
 
 
 async def _solve_all(
-    problems: Sequence[Problem], index: Index, root: Path, done: Callable[[Problem], None]
+    problems: Sequence[Problem], index: Index, root: Path, done: Callable[[Problem], object]
 ) -> list[list[Entry]]:
     with Sources(root, lambda *ask: _ask(index.sources(ask[1]), *ask)) as sources:
         await sources.prepare(
@@ -96,7 +96,7 @@ async def _solve(problem: Problem, index: Index, sources: Sources) -> list[Entry
         )  # fmt: skip
     except SolverError as error:
         return error
-    packages: dict[str, SourcePackage] = offered.packages if offered else {}
+    packages: Mapping[str, SourcePackage] = offered.packages if offered else {}
     return [
         packages[record.url].entry() if record.url in packages else entry_from_record(record)
         for record in records
@@ -104,7 +104,7 @@ async def _solve(problem: Problem, index: Index, sources: Sources) -> list[Entry
 
 
 async def _ask(
-    sources: Sequence[Channel | SparseRepoData] | Sequence[Source],
+    sources: Iterable[Source],
     specs: Iterable[str],
     subdir: str,
     virtual: Iterable[str] = (),
@@ -112,7 +112,7 @@ async def _ask(
 ) -> list[RepoDataRecord]:
     """One solve; SolverError where there is no solution."""
     try:
-        return await solve(
+        records: list[RepoDataRecord] = await solve(
             list(sources),
             [match_spec(text) for text in specs],
             platforms=[subdir, "noarch"],
@@ -120,6 +120,7 @@ async def _ask(
             channel_priority=ChannelPriority.Strict,
             locked_packages=list(locked),
         )
+        return records
     except GatewayError as error:
         reason = str(error).splitlines()[0]
         raise ToolchainError(
