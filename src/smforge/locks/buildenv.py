@@ -20,7 +20,8 @@ from rattler.exceptions import SolverError
 
 from smforge.errors import ConfigurationError
 from smforge.locks.manifest import SUBDIR_DEFAULTS, Requirement
-from smforge.locks.records import Entry, entry_from_record, match_spec
+from smforge.locks.records import Entry, entry_from_record
+from smforge.locks.run_exports import annotated, run_depends
 from smforge.locks.sources import Variant, render
 
 # Never fetched: it only has to outrank the channels for the names it holds.
@@ -62,6 +63,7 @@ class SourcePackage:
             "name": variant.name, "version": variant.version, "build": variant.build,
             "build_number": variant.build_number, "subdir": variant.subdir,
             "depends": list(self.depends), "constrains": list(variant.constrains),
+            "track_features": " ".join(variant.track_features),
         }  # fmt: skip
 
 
@@ -135,10 +137,7 @@ class Sources:
     async def _resolve(self, variant: Variant, subdir: str) -> SourcePackage:
         build = await self._environment("build", variant, variant.build_specs, subdir)
         host = await self._environment("host", variant, variant.host_specs, subdir)
-        exports = [spec for entry in host for spec in entry.get("run_exports", {}).get("weak", [])]
-        return SourcePackage(
-            variant, tuple(dict.fromkeys([*variant.run, *exports])), tuple(build), tuple(host)
-        )
+        return SourcePackage(variant, tuple(run_depends(variant, host)), tuple(build), tuple(host))
 
     async def _environment(
         self, kind: str, variant: Variant, specs: tuple[str, ...], subdir: str
@@ -153,27 +152,4 @@ class Sources:
                 f"{variant.path}: the {kind} requirements of {variant.name} {variant.version} "
                 f"have no solution: {error}"
             ) from None
-        direct = {match_spec(spec).name.normalized for spec in specs}
-        return [_with_run_exports(entry_from_record(r), direct, kind, variant) for r in records]
-
-
-def _with_run_exports(
-    entry: dict[str, Any], direct: set[str], kind: str, variant: Variant
-) -> dict[str, Any]:
-    """The entry with what it exports to packages built with it, as pixi locks direct ones.
-
-    The index says nothing about run exports. Known: python exports its ABI, noarch packages
-    nothing. Anything else in a host environment would have to be downloaded to know.
-    """
-    if entry["name"] not in direct:
-        return entry
-    if entry["name"] == "python":
-        minor = ".".join(entry["version"].split(".")[:2])
-        abi = f"python_abi {minor}.* *_cp{minor.replace('.', '')}"
-        return entry | {"run_exports": {"weak": [abi]}}
-    if kind == "host" and entry["subdir"] != "noarch":
-        raise ConfigurationError(
-            f"{variant.path}: host package {entry['name']} may export run requirements, which the "
-            "index does not tell: state them under run and move it to build, or use `pixi lock`"
-        )
-    return entry | {"run_exports": {}} if entry["subdir"] == "noarch" else entry
+        return [annotated(entry_from_record(record), kind, variant) for record in records]

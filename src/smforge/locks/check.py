@@ -10,6 +10,7 @@ from smforge.locks.closure import Finding, Matcher, findings
 from smforge.locks.manifest import SUBDIR_DEFAULTS, Manifest, Platform, Requirement
 from smforge.locks.read import Lock, Package, with_version
 from smforge.locks.records import virtual_records
+from smforge.locks.run_exports import run_depends
 from smforge.locks.sources import Variant, render
 
 _WORDS = {
@@ -129,12 +130,10 @@ class Checker:
         return self.manifest.path.parent
 
     def _recipe(self, package: Package, variant: Variant, subdir: str) -> list[str]:
-        host = self.lock.needed(package, "host")
-        exports = [spec for item in host
-                   for spec in item.entry.get("run_exports", {}).get("weak", [])]  # fmt: skip
+        host = [item.entry for item in self.lock.needed(package, "host")]
         entry = package.entry
         pairs = [
-            ("depends", list(dict.fromkeys([*variant.run, *exports])), entry.get("depends", [])),
+            ("depends", run_depends(variant, host), entry.get("depends", [])),
             ("constrains", list(variant.constrains), entry.get("constrains", [])),
             ("license", [variant.license or ""], [entry.get("license", "")]),
         ]

@@ -43,6 +43,8 @@ class Variant:
     build_specs: tuple[str, ...]
     host_specs: tuple[str, ...]
     license: str | None
+    ignored: frozenset[str]  # packages and names whose run exports the recipe declines
+    track_features: tuple[str, ...]  # each makes the solver like the variant less
 
 
 def render(root: Path, path: str, name: str, subdir: str) -> list[Variant]:
@@ -95,7 +97,17 @@ def _variant(rendered: Any, path: str, subdir: str) -> Variant:
         build_specs=_specs(requirements.get("build", []), values, path),
         host_specs=_specs(requirements.get("host", []), values, path),
         license=recipe.get("about", {}).get("license"),
+        ignored=frozenset(
+            name for names in requirements.get("ignore_run_exports", {}).values() for name in names
+        ),
+        track_features=_track_features(recipe),
     )
+
+
+def _track_features(recipe: Mapping[str, Any]) -> tuple[str, ...]:
+    """What rattler-build and pixi make of `down_prioritize_variant`."""
+    times = recipe["build"].get("variant", {}).get("down_prioritize_variant") or 0
+    return tuple(f"{recipe['package']['name']}-p-{number}" for number in range(abs(times)))
 
 
 def _specs(items: list[Any], values: Mapping[str, Any], path: str) -> tuple[str, ...]:
