@@ -17,6 +17,7 @@ COMMANDS = {
     "which": ("smforge.which", "say which tier this machine gets, and why"),
     "tiers": ("smforge.tiers_command", "print the table of tiers"),
     "lock": ("smforge.locks.lock_command", "solve pixi.toml and write pixi.lock, or check it"),
+    "audit": ("smforge.locks.audit_command", "check every locked environment against its tier"),
     "test": ("smforge.testing", "run the test suite in the tool environment"),
 }
 EXIT_CODES = """\

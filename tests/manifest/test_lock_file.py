@@ -32,7 +32,7 @@ def damaged(tmp_path, content: str | bytes):
         (b"\x80\x81" + TEXT.encode()[:100], "byte 0 is not UTF-8"),
         ("", "its version is None, expected 7"),
         (os.urandom(64).hex(), "its version is None, expected 7"),
-        (TEXT.replace("  depends:\n", "  depends: [\n", 1), "is not YAML"),
+        (TEXT.replace("  depends:\n", "  depends: [\n", 1), "while parsing a flow node"),
         (TEXT[: len(TEXT) // 2], "is damaged"),
         (TEXT[:FIRST], "is damaged"),
         (TEXT[:-40], "is damaged"),

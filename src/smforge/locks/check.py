@@ -36,6 +36,7 @@ class Checker:
 
     manifest: Manifest
     lock: Lock
+    _answers: dict[object, list[str]] = field(default_factory=dict)
     _matcher: Matcher = field(default_factory=Matcher)
     _variants: dict[tuple[str, str, str], list[Variant]] = field(default_factory=dict)
     _sources: dict[tuple[int, str], list[str]] = field(default_factory=dict)
@@ -66,7 +67,10 @@ class Checker:
                     f"pixi.toml has {', '.join(self.manifest.channels)}"]  # fmt: skip
         if locked.options:
             return [f"locked with solve options {dict(locked.options)}, pixi.toml has none"]
-        return self._packages(packages, platform, requirements)
+        question = (platform.key, requirements, tuple(package.key for package in packages))
+        if question not in self._answers:
+            self._answers[question] = self._packages(packages, platform, requirements)
+        return self._answers[question]
 
     def _unlocked(self) -> list[str]:
         return [e.name for e in self.manifest.environments
@@ -110,6 +114,10 @@ class Checker:
         wanted = [(item.spec, item.text) for item in requirements]
         virtual = virtual_records(platform.virtual_packages)
         return lines + _lines(findings(wanted, resolved, virtual, self._matcher))
+
+    def resolved(self, package: Package, subdir: str) -> Package:
+        """The package, a source package with the version and build that its recipe gives it."""
+        return self._source(package, subdir)[0] if package.path else package
 
     def _source(self, package: Package, subdir: str) -> tuple[Package, list[str]]:
         """The package with its recipe's version, and where lock and recipe disagree."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rattler import PackageRecord
 
 from smforge.locks.read import Package
-from smforge.locks.records import match_spec
+from smforge.locks.records import match_spec, spec_name
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,6 @@ class Matcher:
         return self._answers[key]
 
 
-def spec_name(spec: str) -> str:
-    """The package name that a match spec is about."""
-    end = next((i for i, char in enumerate(spec) if char in " [=<>!~"), len(spec))
-    return spec[:end].lower()
-
-
 def findings(
     wanted: Iterable[tuple[str, str]],
     packages: Iterable[Package],
@@ -58,29 +52,26 @@ def findings(
         if by_name[package.name] is not package
     ]
     records = {name: package.record for name, package in by_name.items()} | dict(virtual)
-    queue = [("pixi.toml", spec, text) for spec, text in wanted]
+    queue: list[tuple[Package | None, str, str, str]] = [
+        (None, spec_name(spec), spec, text) for spec, text in wanted
+    ]
     seen: set[str] = set()
     while queue:
-        owner, spec, text = queue.pop()
-        name = spec_name(spec)
-        if name not in records:
-            found.append(Finding("missing", owner, text, ""))
-        elif not matcher.matches(spec, records[name]):
-            found.append(Finding("unmet", owner, text, str(records[name].version)))
+        owner, name, spec, text = queue.pop()
+        if name not in records or not matcher.matches(spec, records[name]):
+            kind, has = (
+                ("unmet", str(records[name].version)) if name in records else ("missing", "")
+            )
+            found.append(Finding(kind, owner.label if owner else "pixi.toml", text, has))
         if name in by_name and name not in seen:
             seen.add(name)
-            queue += [(by_name[name].label, spec, spec) for spec in records[name].depends]
+            package = by_name[name]
+            queue += [(package, needed, spec, spec) for needed, spec in package.depends]
     found += [Finding("spare", name, "", by_name[name].label) for name in by_name.keys() - seen]
-    found += _constraints(by_name.values(), records, matcher)
-    return sorted(found, key=lambda item: (item.kind, item.package, item.spec))
-
-
-def _constraints(
-    packages: Iterable[Package], records: Mapping[str, PackageRecord], matcher: Matcher
-) -> list[Finding]:
-    return [
+    found += [
         Finding("constraint", package.label, spec, str(records[name].version))
-        for package in packages
-        for spec in package.record.constrains
-        if (name := spec_name(spec)) in records and not matcher.matches(spec, records[name])
+        for package in by_name.values()
+        for name, spec in package.constrains
+        if name in records and not matcher.matches(spec, records[name])
     ]
+    return sorted(found, key=lambda item: (item.kind, item.package, item.spec))

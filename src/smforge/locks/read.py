@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +14,32 @@ from rattler import LockFile, PackageRecord
 
 from smforge.errors import ConfigurationError
 from smforge.locks.manifest import Platform
-from smforge.locks.records import Entry, package_record, records_from_entries
+from smforge.locks.records import Entry, package_record, records_from_entries, spec_name
 from smforge.tiers import command
 
 VERSION = 7
 _MARKER = re.compile(r"^(<{7} |={7}$|>{7} )", re.MULTILINE)
+_VERSION = re.compile(r"\Aversion: (\d+)$", re.MULTILINE)
+_ENVIRONMENT = re.compile(r"  ([^\s:]+):$")
+_PLATFORM = re.compile(r"      ([^\s:]+):$")
+_ITEM = re.compile(r"      - (conda|conda_source): (\S.*)$")
 _SOURCE = re.compile(r"^(?P<name>[^\[@ ]+)(?:\[(?P<hash>[0-9a-f]+)\])? @ (?P<path>.+)$")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Package:
-    """A locked package: its entry in the lock and, for matching, its record."""
+    """A locked package: its entry in the lock, its record, and what checks ask for often."""
 
     entry: Entry
     record: PackageRecord
+    name: str  # normalized
+    depends: tuple[tuple[str, str], ...]  # (package name, spec)
+    constrains: tuple[tuple[str, str], ...]
 
     @property
-    def name(self) -> str:
-        """The package's normalized name."""
-        return str(self.record.name.normalized)
+    def key(self) -> str:
+        """How the lock refers to it: a URL or a source selector."""
+        return _key(self.entry)
 
     @property
     def url(self) -> str:
@@ -93,18 +100,12 @@ def load(path: Path) -> Lock:
     if marker := _MARKER.search(content):
         line = content.count("\n", 0, marker.start()) + 1
         raise _broken(path, f"line {line} is a merge conflict marker")
-    try:
-        data = yaml.load(content, Loader=yaml.CSafeLoader)
-    except yaml.MarkedYAMLError as error:
-        where = f"line {error.problem_mark.line + 1}" if error.problem_mark else "its end"
-        raise _broken(path, f"{where} is not YAML") from None
-    except yaml.YAMLError as error:
-        raise _broken(path, f"not YAML: {' '.join(str(error).split())}") from None
-    version = data.get("version") if isinstance(data, dict) else None
-    if version != VERSION:
-        raise _broken(path, f"its version is {version}, expected {VERSION}")
+    version = _VERSION.search(content)
+    if version is None or version[1] != str(VERSION):
+        found = version[1] if version else None
+        raise _broken(path, f"its version is {found}, expected {VERSION}")
     _check_form(path, content)
-    return _lock(path, data)
+    return _lock(path, _parse(content))
 
 
 def _broken(path: Path, what: str) -> ConfigurationError:
@@ -128,6 +129,29 @@ def _check_form(path: Path, content: str) -> None:
         number = next((n for n, (a, b) in enumerate(lines, 1) if a != b), None)
         number = number or min(content.count("\n"), written.count("\n")) + 1
         raise _broken(path, f"line {number} is not as pixi writes it: cut off or edited by hand")
+
+
+def _parse(content: str) -> dict[str, Any]:
+    """The data of a well-formed lock; half of its lines only repeat URLs, and need no YAML."""
+    head, _, packages = content.partition("\npackages:\n")
+    skeleton: list[str] = []
+    items: dict[tuple[str, str], list[dict[str, str]]] = {}
+    environment = platform = ""
+    for line in head.splitlines():
+        if match := _ITEM.match(line):
+            items[environment, platform].append({match[1]: match[2]})
+            continue
+        skeleton.append(line)
+        if match := _ENVIRONMENT.match(line):
+            environment = match[1]
+        elif match := _PLATFORM.match(line):
+            platform = match[1]
+            items[environment, platform] = []
+    data: dict[str, Any] = yaml.load("\n".join(skeleton), Loader=yaml.CSafeLoader)
+    for (environment, platform), selectors in items.items():
+        data["environments"][environment]["packages"][platform] = selectors
+    data["packages"] = yaml.load(packages, Loader=yaml.CSafeLoader) or []
+    return data
 
 
 def _lock(path: Path, data: Mapping[str, Any]) -> Lock:
@@ -160,11 +184,19 @@ def _packages(path: Path, entries: list[dict[str, Any]]) -> dict[str, Package]:
             raise _broken(path, f"it holds a package that is not from conda: {next(iter(entry))}")
     records = records_from_entries(entries)
     return {
-        _key(entry): Package(
+        _key(entry): _package(
             entry, records[entry["conda"]] if "conda" in entry else _source_record(path, entry)
         )
         for entry in entries
     }
+
+
+def _package(entry: Entry, record: PackageRecord) -> Package:
+    depends, constrains = (
+        tuple((spec_name(spec), spec) for spec in specs)
+        for specs in (record.depends, record.constrains)
+    )
+    return Package(entry, record, str(record.name.normalized), depends, constrains)
 
 
 def _source_record(path: Path, entry: Entry) -> PackageRecord:
@@ -188,4 +220,4 @@ def with_version(package: Package, version: str, build: str) -> Package:
     """A source package with the version that its recipe gives it, so that specs can match."""
     old = package.record
     record = package_record(package.name, version, build, old.subdir, old.depends, old.constrains)
-    return Package(package.entry, record)
+    return replace(package, record=record)

@@ -31,6 +31,13 @@ def match_spec(text: str) -> MatchSpec:
     return MatchSpec(text)
 
 
+@cache
+def spec_name(spec: str) -> str:
+    """The package name that a match spec is about."""
+    end = next((i for i, char in enumerate(spec) if char in " [=<>!~"), len(spec))
+    return spec[:end].lower()
+
+
 def entry_from_record(record: RepoDataRecord) -> dict[str, Any]:
     """The lock entry of a solved record."""
     fields = json.loads(record.to_json())
