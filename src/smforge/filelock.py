@@ -31,9 +31,9 @@ def locked(path: Path, on_wait: Callable[[str], None], poll: float = 0.2) -> Ite
     except OSError as error:
         raise ToolchainError(f"{path} cannot be written ({error.strerror})") from error
     with file:
-        if not _try_lock(file, path):
+        if not _try_lock(file):
             on_wait(_holder(file))
-            while not _try_lock(file, path):
+            while not _try_lock(file):
                 time.sleep(poll)
         file.seek(0)
         file.truncate()
@@ -50,7 +50,7 @@ def _holder(file: IO[bytes]) -> str:
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(file: IO[bytes], path: Path) -> bool:
+    def _try_lock(file: IO[bytes]) -> bool:
         file.seek(_LOCKED_BYTE)
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
@@ -61,11 +61,11 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(file: IO[bytes], path: Path) -> bool:
+    def _try_lock(file: IO[bytes]) -> bool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError as error:
-            raise ToolchainError(f"{path} cannot be locked ({error.strerror})") from error
+            raise ToolchainError(f"{file.name} cannot be locked ({error.strerror})") from error
         return True

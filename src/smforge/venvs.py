@@ -20,8 +20,8 @@ from smforge.filelock import locked
 
 _MARK = ".complete"
 
-# Settings of the user's pip that would put packages elsewhere; index, proxy and cache settings stay.
-_MISPLACING = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIREMENT", "PYTHONHOME", "PYTHONPATH")
+# What would put packages elsewhere; the user's settings of index, proxy and cache stay.
+_MISPLACING = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PYTHONHOME", "PYTHONPATH")
 
 
 def say(line: str) -> None:
@@ -151,7 +151,7 @@ def _reason(log: str) -> str:
         return f"{found[1]} does not match its pinned sha256; nothing of it was installed"
     if "No space left on device" in log:
         return "the disk is full"
-    if re.search(r"NewConnectionError|NameResolution|ConnectTimeout|Connection (refused|reset)", log):
+    if re.search(r"NewConnectionError|NameResolution|ConnectTimeout|ConnectionReset", log):
         return "no network: pip cannot reach its package index (proxy? https_proxy is honoured)"
     if found := re.search(r"No matching distribution found for (\S+)", log):
         return f"the package index has no wheel of {found[1]} for this Python and system"

@@ -1,4 +1,4 @@
-"""Build the virtual environment of a stack, once, and describe it in conda-meta/pixi as pixi does."""
+"""Build the virtual environment of a stack, once, and describe it in conda-meta/pixi."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _shown(size: int) -> str:
 
 
 def _describe(folder: Path, manifest: Manifest, stack: Stack) -> None:
-    """Write what activation scripts and doctor read in a conda prefix, one key a line as pixi does."""
+    """Write what activation scripts and doctor read in a prefix, a key a line as pixi does."""
     content = {
         "manifest_path": str(manifest.path),
         "environment_name": stack.environment,

@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         return 143
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
+def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
     raise _Stopped
 
 

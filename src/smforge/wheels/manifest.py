@@ -64,7 +64,7 @@ class Manifest:
 
     def scripts(self, environment: str, platform: str) -> list[str]:
         """Activation scripts of an environment in the order they run, relative to the root."""
-        found = []
+        found: list[str] = []
         for feature in self._features(environment):
             tables = [t.get("activation", {}) for t in _most_specific_first(feature, platform)]
             found += next((t["scripts"] for t in tables if "scripts" in t), [])
@@ -137,7 +137,8 @@ def _task(name: str, value: object) -> Task:
     where = f"pixi.toml: task '{name}'"
     if isinstance(value, list):
         value = {"depends-on": value}
-    table = {"cmd": value} if isinstance(value, str) else expect(dict, value, where)
+    value = {"cmd": value} if isinstance(value, str) else value
+    table: dict[str, Any] = expect(dict, value, where)
     if unknown := sorted(set(table) - _TASK_KEYS):
         raise ConfigurationError(f"{where}: the wheel engine does not know '{unknown[0]}'")
     command = table.get("cmd", "")

@@ -1,4 +1,4 @@
-"""Which pinned stack a machine gets from the wheel engine, and why; GPUError where there is none."""
+"""Which pinned stack a machine gets from the wheel engine, and why, or a GPUError."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _PIXI = "the pixi engine has a stack for it (SMFORGE_ENGINE=pixi, where GitHub c
 class Stack:
     """What one environment is built from, for one machine.
 
-    `wheels` names the torch version ("" for tools), `python` is the lowest and the highest that have
-    wheels, `virtual_packages` are in pixi's notation.
+    `wheels` names the torch version ("" for tools), `python` is the lowest and the highest minor
+    version with wheels, `virtual_packages` are in pixi's notation.
     """
 
     environment: str
@@ -130,7 +130,7 @@ def _check_machine(tier: tiers.Tier, machine: Machine, here: str) -> None:
 
 
 def _carrying(tier: tiers.Tier, machine: Machine) -> str:
-    """The newest stack with code for the card that the driver can run; GPUError if there is none."""
+    """The newest stack with code for the card that the driver can run, or a GPUError."""
     assert machine.capability
     assert machine.cuda_driver
     table = tiers.load()
@@ -170,7 +170,7 @@ def _stack(
 
 
 def _virtual_packages(tier: tiers.Tier, wheel: tiers.Wheel | None) -> tuple[str, ...]:
-    """What the platform requires, as pixi writes it: the card, then pixi's own floor of a subdir."""
+    """What the platform requires, as pixi writes it: the card, then pixi's floor of a subdir."""
     card: tuple[str, ...] = ()
     if tier.capability and wheel:
         card = (f"__cuda={dotted(wheel.cuda_driver)}", f"__cuda_arch={dotted(tier.capability)}")

@@ -1,4 +1,4 @@
-"""Run a task after those it depends on, or any program of the environment; pass its exit code on."""
+"""Run a task after those it depends on, or any program; its exit code is passed on."""
 
 from __future__ import annotations
 
