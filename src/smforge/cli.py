@@ -17,6 +17,7 @@ COMMANDS = {
     "which": ("smforge.which", "say which tier this machine gets, and why"),
     "tiers": ("smforge.tiers_command", "print the table of tiers"),
     "test": ("smforge.testing", "run the test suite in the tool environment"),
+    "pins": ("smforge.pins", "pin the wheels of envs/wheels and envs/tools"),
 }
 EXIT_CODES = """\
 exit codes: 0 fine, 1 internal error, 2 configuration, 3 no suitable GPU, 4 toolchain,

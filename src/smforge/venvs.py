@@ -139,6 +139,7 @@ def pip_install(python: Path, requirements: Path, log: Path, *options: str) -> N
     if done.returncode:
         text = log.read_text("utf-8", errors="replace") if log.is_file() else ""
         raise ToolchainError(f"{_reason(text)}; pip's log: {log}")
+    log.unlink(missing_ok=True)
 
 
 def _environ() -> dict[str, str]:

@@ -34,6 +34,8 @@ exit codes: 0 fine, 2 configuration, 3 no suitable GPU, 4 toolchain or download;
 
 
 class _Parser(argparse.ArgumentParser):
+    """One line, as every other failure of the engine."""
+
     def error(self, message: str) -> NoReturn:
         raise ConfigurationError(f"{message}; {self.prog} --help")
 
@@ -77,8 +79,6 @@ def _main(argv: list[str]) -> int:
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         return _list(found, args.environment)
-    if words[0].startswith("-"):
-        raise ConfigurationError(f"unknown option {words[0]}; ./pixiw run --help")
     steps = tasks.plan(found, args.environment, words)
     return tasks.run(found, steps, lambda name: _activated(found, name))
 
