@@ -12,7 +12,7 @@ import json
 import os
 import pickle
 import secrets
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ STATE = "state.pt"
 
 def new_run(out: Path) -> Path:
     """Make and return `out/<UTC time>`; a second run of the same second gets a suffix."""
-    stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H-%M-%SZ")
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     for suffix in ("", *(f"-{number}" for number in range(2, 100))):
         try:
             (run := out / f"{stamp}{suffix}").mkdir(parents=True)
@@ -41,7 +41,7 @@ def new_run(out: Path) -> Path:
             raise ConfigurationError(f"--out {out}: this is a file, not a folder") from None
         except OSError as error:
             raise ConfigurationError(
-                f"no run folder can be made in {out} ({error.strerror}): name another with --out DIR"
+                f"no run can be kept in {out} ({error.strerror}): name another folder with --out DIR"
             ) from None
         return run
     raise ConfigurationError(f"{out} holds too many runs of this second")
@@ -61,29 +61,21 @@ def find_run(wanted: str, out: Path) -> Path:
     return runs[-1]
 
 
-def save(run: Path, model: dict[str, Tensor], state: dict[str, Any], config: dict[str, Any]) -> None:
-    """Replace the run's checkpoint with this one, or leave the last one as it was.
-
-    Raises:
-        ConfigurationError: the disk is full or refuses to be written.
-    """
+def save(
+    run: Path, model: dict[str, Tensor], state: dict[str, Any], config: dict[str, Any]
+) -> None:
+    """Replace the run's checkpoint with this one; OSError leaves the last one whole."""
     mark = f"{state['step']}-{secrets.token_hex(4)}"
     metadata = {"id": mark, "format": "pt", "config": json.dumps(config)}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.items()}
+    # Through memory, since torch and safetensors hide a full disk behind errors of their own.
     buffer = io.BytesIO()
     torch.save({**state, "id": mark}, buffer)
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.items()}
-    try:
-        write(_new(run / MODEL), tensor_bytes(tensors, metadata))
-        write(_new(run / STATE), buffer.getbuffer())
-        for name in (MODEL, STATE):
-            os.replace(_new(run / name), run / name)
-        _flush_folder(run)
-    except OSError as error:
-        raise ConfigurationError(
-            f"the checkpoint of step {state['step']} cannot be written to {run} "
-            f"({error.strerror}); the one before it is whole. Make room, then go on with "
-            f"{tiers.command('train')} --resume {run}"
-        ) from error
+    write(_new(run / MODEL), tensor_bytes(tensors, metadata))
+    write(_new(run / STATE), buffer.getbuffer())
+    for name in (MODEL, STATE):
+        _new(run / name).replace(run / name)
+    _flush_folder(run)
 
 
 def write(path: Path, content: bytes | memoryview) -> None:
@@ -110,7 +102,7 @@ def load(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         newer = _new(run / STATE)
         if not newer.exists() or (state := _state(newer))["id"] != mark:
             raise ConfigurationError(f"{run}: {MODEL} and {STATE} are of different checkpoints")
-        os.replace(newer, run / STATE)
+        newer.replace(run / STATE)
     return read_tensors((run / MODEL).read_bytes()), state
 
 

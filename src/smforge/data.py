@@ -124,7 +124,9 @@ def _tokens(text: bytes) -> Tensor:
     return torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(0)
 
 
-def batch(tokens: Tensor, count: int, block_size: int, seed: int, step: int) -> tuple[Tensor, Tensor]:
+def batch(
+    tokens: Tensor, count: int, block_size: int, seed: int, step: int
+) -> tuple[Tensor, Tensor]:
     """Return inputs and targets (int64, (count, block_size)) that depend on seed and step alone."""
     mixed = hashlib.sha256(f"{seed}:{step}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(mixed[:8], "big") >> 1)
@@ -159,7 +161,8 @@ def baselines(corpus: Corpus) -> Baselines:
     single = torch.log(counts.sum(0) / counts.sum())
     total = seen.sum()
     return Baselines(
-        unigram=-((seen * single).sum() / total).item(), bigram=-((seen * bigram).sum() / total).item()
+        unigram=-((seen * single).sum() / total).item(),
+        bigram=-((seen * bigram).sum() / total).item(),
     )
 
 

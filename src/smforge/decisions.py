@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ import torch
 
 from smforge import tiers
 from smforge.errors import ConfigurationError, GPUError
+from smforge.probe import gpu
 from smforge.probe.gpu import Machine
 from smforge.tables import dotted
 from smforge.tiers import Decision, Tier
 
-DTYPES = ("float32", "bfloat16", "float16")
+GPT2_MEMORY = 7.5 * 2**30  # cards sold as 8 GB report a little less
 TIER_NAMES = {"bfloat16": "bf16", "float16": "fp16"}
 
 
@@ -48,6 +50,11 @@ class Decisions:
 # -------------------------------------------------------------------------------------------------
 # The device
 # -------------------------------------------------------------------------------------------------
+
+
+def here(asked: str | None) -> Place:
+    """`place` for this machine."""
+    return place(asked, os.environ, gpu.detect())
 
 
 def place(
@@ -115,33 +122,44 @@ def gpu_problem() -> str:
         return f"torch {torch.__version__} cannot use the GPU ({reason})"
 
 
+def default_preset(place: Place) -> str:
+    """gpt2 on a GPU that can hold it, else tiny."""
+    if place.device == "cpu":
+        return "tiny"
+    memory = torch.cuda.get_device_properties(0).total_memory
+    return "gpt2" if memory >= GPT2_MEMORY else "tiny"
+
+
 # -------------------------------------------------------------------------------------------------
 # What follows from it
 # -------------------------------------------------------------------------------------------------
 
 
 def decide(
-    place: Place, dtype: str | None = None, compile: bool | None = None, cudnn_version: int = 0
+    place: Place,
+    dtype: str | None = None,
+    compile: bool | None = None,
+    cudnn_version: Callable[[], int | None] = torch.backends.cudnn.version,
 ) -> Decisions:
     """Decide everything else; `dtype` and `compile` are what the command line says, if it does.
 
-    `cudnn_version` is torch's own number for it (91002 is 9.10.2), 0 where there is none.
+    `cudnn_version` returns torch's own number for it (91002 is 9.10.2).
     """
-    tier, gpu = place.tier, place.device == "cuda"
+    tier, on_gpu = place.tier, place.device == "cuda"
     tf32 = tier.dtypes["tf32"]
     return Decisions(
-        dtype=_dtype(tier, gpu, dtype),
-        tf32=Decision("on" if gpu and tf32.level == "yes" else "off", tf32.reason),
-        cudnn=_cudnn(tier, cudnn_version) if gpu else Decision("off", "no GPU is used"),
+        dtype=_dtype(tier, on_gpu, dtype),
+        tf32=Decision("on" if on_gpu and tf32.level == "yes" else "off", tf32.reason),
+        cudnn=_cudnn(tier, cudnn_version() or 0) if on_gpu else Decision("off", "no GPU is used"),
         compile=_compile(tier, compile),
-        optimizer=_optimizer(gpu),
+        optimizer=_optimizer(on_gpu),
     )
 
 
-def _dtype(tier: Tier, gpu: bool, asked: str | None) -> Decision:
+def _dtype(tier: Tier, on_gpu: bool, asked: str | None) -> Decision:
     if not asked:
         return tier.amp
-    if asked == "float16" and not gpu:
+    if asked == "float16" and not on_gpu:
         raise ConfigurationError("--dtype float16 needs a GPU: take float32 or bfloat16")
     reason = "asked for with --dtype"
     if asked in TIER_NAMES and (support := tier.dtypes[TIER_NAMES[asked]]).level != "yes":
@@ -169,9 +187,9 @@ def _compile(tier: Tier, asked: bool | None) -> Decision:
     return Decision(backend, "asked for with --compile")
 
 
-def _optimizer(gpu: bool) -> Decision:
+def _optimizer(on_gpu: bool) -> Decision:
     major, minor = (int(n) for n in torch.__version__.split(".")[:2])
-    if gpu or (major, minor) >= (2, 4):
+    if on_gpu or (major, minor) >= (2, 4):
         return Decision("fused AdamW", "one kernel for all parameters")
     return Decision("AdamW", f"torch {major}.{minor} has no fused AdamW for the CPU")
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from torch import Tensor, nn
 
@@ -33,7 +34,8 @@ class Engine:
         self.part = 0  # sequences computed at once; 0: all of a step's
         self.forward: Callable[..., Tensor] = model
         self.compile_failure = ""
-        self._log, self._strict, self._say = Path("compile.log"), False, print
+        self._log, self._strict = Path("compile.log"), False
+        self._say: Say = print
         self.fused = "fused" in decisions.optimizer.value
         self.optimizer = _optimizer(model, weight_decay, self.fused)
         self.scaler = _scaler(device == "cuda" and self.dtype is torch.float16)
@@ -142,7 +144,7 @@ class Engine:
 
     @torch.no_grad()
     def evaluate(self, ids: Tensor, targets: Tensor, batch_size: int) -> float:
-        """Mean loss over windows (count, time), in eager mode: a compiled one must be built first."""
+        """Mean loss over windows (count, time), in eager mode, which needs no build."""
         total, size = 0.0, self.part or batch_size
         for start in range(0, len(ids), size):
             part = ids[start : start + size].to(self.device)
@@ -171,6 +173,13 @@ class Engine:
         self.scaler = _scaler(self.scaler.is_enabled())
         del moments
         torch.cuda.empty_cache()
+
+    @property
+    def memory(self) -> int:
+        """Bytes in use: the peak on the GPU, or what this process holds."""
+        if self.device == "cuda":
+            return torch.cuda.max_memory_allocated()
+        return int(psutil.Process().memory_info().rss)
 
     def state(self) -> dict[str, Any]:
         """All that the next step depends on beside the weights; plain values and tensors."""

@@ -1,4 +1,4 @@
-"""A small GPT in plain PyTorch: pre-norm blocks, learned positions, input and output weights tied."""
+"""A small GPT in plain PyTorch: pre-norm blocks, learned positions, one table in and out."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from smforge.errors import ConfigurationError
@@ -24,14 +25,12 @@ def setting(help: str, default: Any = UNSET, **presets: Any) -> Any:
     return field(metadata={"help": help, "default": default, "presets": presets})
 
 
-def preset_of(cls: type[Settings], name: str) -> Settings:
-    """The settings of a preset."""
-    return cls(
-        **{
-            f.name: f.metadata["presets"].get(name, f.metadata["default"])
-            for f in fields(cls)
-        }
-    )  # fmt: skip
+def preset_of(cls: type[Settings], names: Sequence[str], name: str) -> Settings:
+    """The settings of a preset; ConfigurationError if there is none of that name."""
+    if name not in names:
+        raise ConfigurationError(f"--preset must be {' or '.join(names)}, not {name}")
+    values = {f.name: f.metadata["presets"].get(name, f.metadata["default"]) for f in fields(cls)}
+    return cls(**values)
 
 
 def add_flags(parser: argparse.ArgumentParser, cls: type[Settings]) -> None:
@@ -52,8 +51,10 @@ def add_flags(parser: argparse.ArgumentParser, cls: type[Settings]) -> None:
 
 def _help(metadata: Mapping[str, Any]) -> str:
     text = str(metadata["help"])
+    if text.endswith(")"):
+        return text
     if metadata["presets"]:
-        return f"{text} ({', '.join(f'{k} {v:g}' for k, v in metadata['presets'].items())})"
+        return f"{text} ({', '.join(f'{k} {v}' for k, v in metadata['presets'].items())})"
     default = metadata["default"]
     return text if default in (None, ()) else f"{text} ({default})"
 
@@ -73,7 +74,7 @@ def resolve(base: Settings, given: Mapping[str, Any]) -> Settings:
     given = dict(given)
     if "data" in given:
         paths = given["data"] if isinstance(given["data"], (list, tuple)) else [given["data"]]
-        given["data"] = tuple(str(path) for path in paths)
+        given["data"] = tuple(str(Path(path).absolute()) for path in paths)
     if "minutes" in given and given.setdefault("steps", 0):
         raise ConfigurationError("--steps and --minutes both say how long: give one of them")
     settings = replace(base, **given)
@@ -112,7 +113,7 @@ def resumed(cls: type[Settings], saved: Mapping[str, Any], given: Mapping[str, A
     Raises:
         ConfigurationError: another value was given for what a run cannot change.
     """
-    stored = resolve(cls(**{**saved, "data": tuple(saved["data"])}), {})
+    stored = cls(**{**saved, "data": tuple(saved["data"])})
     settings = resolve(stored, given)
     before, after = asdict(stored), asdict(settings)
     for name in given:

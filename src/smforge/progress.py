@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
-import psutil
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -91,11 +89,6 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def resident_memory() -> int:
-    """Bytes of memory that this process holds."""
-    return int(psutil.Process().memory_info().rss)
-
-
 class Metrics:
     """metrics.jsonl: one line a step, written at once, so that a kill loses at most the last."""
 
@@ -104,7 +97,7 @@ class Metrics:
         self.kept = [metric for metric in read_metrics(path) if metric.step <= done]
         temporary = path.with_name(path.name + ".new")
         temporary.write_text("".join(map(_line, self.kept)), "utf-8")
-        os.replace(temporary, path)
+        temporary.replace(path)
         self._file = path.open("a", encoding="utf-8")
 
     def add(self, metric: Metric) -> None:
@@ -113,9 +106,22 @@ class Metrics:
         self._file.write(_line(metric))
         self._file.flush()
 
-    def close(self) -> None:
-        """Close the file."""
+    def __enter__(self) -> Metrics:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._file.close()
+
+
+def printable(text: str, encoding: str) -> str:
+    """Text with every control character replaced, in what a terminal's encoding can show."""
+    text = "".join(c if c.isprintable() or c == "\n" else "." for c in text)
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def _line(metric: Metric) -> str:
@@ -147,4 +153,4 @@ def plot(path: Path, metrics: Sequence[Metric], baselines: dict[str, float]) -> 
     axes.legend()
     temporary = path.with_name(path.name + ".new")
     FigureCanvasAgg(figure).print_png(temporary)
-    os.replace(temporary, path)
+    temporary.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from types import FrameType, TracebackType
 from typing import Any
@@ -43,7 +44,9 @@ class Stop:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
 
-    def _came(self, signum: int, frame: FrameType | None) -> None:
+    def _came(self, signum: int, _frame: FrameType | None) -> None:
         again, self.signum = bool(self.signum), signum
         if again or not self.waits:
             raise Stopped(signum)
+        # Not print: a handler may run in the middle of one.
+        os.write(2, b"\nstopping after this step; once more stops at once\n")

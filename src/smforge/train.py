@@ -6,7 +6,7 @@
     ./pixiw run train --steps 100 --width 128         any size of your own
     ./pixiw run train --resume                        go on with the newest run
     ./pixiw run train --preset gpt2 --compare 50      eager against compiled
-    python -m smforge.train --help                    the same, from a Python of one's own
+    python -m smforge.train --help                    the same, in a Python of one's own
 
 In a notebook: `from smforge.train import train; train(preset="tiny")`.
 """
@@ -14,48 +14,44 @@ In a notebook: `from smforge.train import train; train(preset="tiny")`.
 from __future__ import annotations
 
 import argparse
-import math
-import os
-import statistics
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smforge import tiers
-from smforge.errors import ConfigurationError, ToolchainError, VerificationError
+from smforge.errors import ConfigurationError, ToolchainError
 from smforge.options import add_flags, preset_of, resolve, resumed, setting
-from smforge.probe import gpu
 from smforge.stopping import Stop, Stopped
 
 if TYPE_CHECKING:
-    from smforge.data import Baselines, Corpus
+    from smforge.data import Corpus
     from smforge.decisions import Decisions, Place
     from smforge.engine import Engine
-    from smforge.progress import Bar, Metrics
+    from smforge.loop import Result
 
 # -------------------------------------------------------------------------------------------------
-# Settings: one field a flag (block_size is --block-size)
+# Settings: every field is a flag (block_size is --block-size), kept in the checkpoint
 # -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is made of; a checkpoint keeps all of it."""
+    """What a run is made of."""
 
+    preset: str = setting("tiny or gpt2 (gpt2 on a GPU with 8 GB)", tiny="tiny", gpt2="gpt2")
     # How long.
     steps: int = setting("optimizer steps; 0: as many as --minutes hold", tiny=600, gpt2=0)
-    minutes: float = setting("train this long, counted after step 10", tiny=0.0, gpt2=10.0)
+    minutes: float = setting("train this long, counted after step 10", tiny=0, gpt2=10)
     # What a step sees: batch_size x block_size bytes.
+    data: tuple[str, ...] = setting("files or folders to learn from (Python's own library)", ())
     batch_size: int = setting("sequences in a step", tiny=16, gpt2=32)
     block_size: int = setting("bytes in a sequence", tiny=128, gpt2=1024)
-    data: tuple[str, ...] = setting("files or folders to learn from (Python's own library)", ())
-    seed: int = setting("starts the weights and draws the batches", 1)
+    seed: int = setting("draws the first weights and every batch", 1)
     # The model.
     layers: int = setting("transformer blocks", tiny=4, gpt2=12)
-    heads: int = setting("attention heads of a block", tiny=4, gpt2=12)
+    heads: int = setting("attention heads in a block", tiny=4, gpt2=12)
     width: int = setting("size of a token's vector", tiny=192, gpt2=768)
     vocabulary: int = setting("rows of the token table", tiny=256, gpt2=50304)
     # The optimizer.
@@ -63,34 +59,16 @@ class Settings:
     warmup: int = setting("steps of rising learning rate", tiny=50, gpt2=100)
     weight_decay: float = setting("decay of the weight matrices", 0.1)
     grad_clip: float = setting("longest gradient", 1.0)
-    # What the tier decides, unless it is said here.
-    tier: str | None = setting("decide as for this tier; cpu always works (this machine's)", None)
+    # What the tier decides unless it is said here.
+    tier: str | None = setting("decide as for this tier; 'cpu' always works (this machine's)", None)
     dtype: str | None = setting("float32, bfloat16 or float16 (the tier's)", None)
-    compile: bool | None = setting("torch.compile (the tier's)", None)
+    compile: bool | None = setting("use torch.compile (as the tier says)", None)
     # What is written, and when.
     eval_every: int = setting("steps between two validations", 100)
-    save_every: float = setting("seconds between two checkpoints", tiny=30.0, gpt2=120.0)
+    save_every: float = setting("seconds between two checkpoints", tiny=30, gpt2=120)
 
 
 PRESETS = ("tiny", "gpt2")
-GPT2_MEMORY = 7.5 * 2**30  # cards sold as 8 GB report a little less
-FINAL_LR = 0.05  # share of the highest learning rate that the cosine ends at
-VALIDATION_BYTES = 1 << 15  # seen by a validation on the way; the last one sees four times that
-TIMED_FROM = 10  # --minutes: the steps before this one compile and warm up
-SAMPLE_PROMPT, SAMPLE_BYTES = b"def ", 500
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended; losses in nats per byte, `compile_failure` "" where it worked."""
-
-    run: Path
-    steps: int
-    loss: float
-    val_loss: float
-    unigram: float
-    bigram: float
-    compile_failure: str
 
 
 # -------------------------------------------------------------------------------------------------
@@ -107,7 +85,7 @@ def train(
     strict: bool = False,
     **settings: Any,
 ) -> Result | None:
-    """Train, and return how it ended; with `compare`, time steps and return None.
+    """Train and return how it ended; with `compare`, time that many steps and return None.
 
     `settings` are the fields of `Settings`. `resume=True` goes on with the newest run in `out`.
 
@@ -116,37 +94,43 @@ def train(
         GPUError: the tier that was asked for, or is installed, cannot run on this machine.
         ToolchainError: a package is missing, or compiling failed under `strict`.
         VerificationError: the loss stopped being a number.
-        Stopped: Ctrl-C or SIGTERM; a checkpoint was saved.
+        Stopped: Ctrl-C or SIGTERM; the checkpoint was saved.
     """
     with Stop() as stop:
         import_packages()
         from smforge import checkpoint, data, decisions
+        from smforge.compare import compare_steps
+        from smforge.loop import Job
 
-        weights, state = {}, {}
+        weights: dict[str, Any] = {}
+        state: dict[str, Any] = {}
+        if preset:
+            settings["preset"] = preset
         if resume:
             run = checkpoint.find_run("" if resume is True else str(resume), Path(out))
             weights, state = checkpoint.load(run)
-            chosen = resumed(Settings, state["settings"], settings, preset)
-            place = locate(chosen.tier)
+            chosen = resumed(Settings, state["settings"], settings)
+            place = decisions.here(chosen.tier)
         else:
-            place = locate(settings.get("tier"))
-            chosen = resolve(preset_of(Settings, preset or default_preset(place)), settings)
+            place = decisions.here(settings.get("tier"))
+            base = preset_of(Settings, PRESETS, preset or decisions.default_preset(place))
+            chosen = resolve(base, settings)
+        decided = decisions.decide(place, chosen.dtype, chosen.compile)
         corpus = data.load(chosen.data, chosen.block_size)
-        if resume and state["fingerprint"] != corpus.fingerprint:
+        if state and state["fingerprint"] != corpus.fingerprint:
             raise ConfigurationError(f"the data has changed since {run} was started: give back "
                                      "what it was, or start a new run")  # fmt: skip
-        decided = decisions.decide(place, chosen.dtype, chosen.compile, cudnn_version(place))
-        if not resume:
-            run = checkpoint.new_run(Path(out))
-        announce(run, place, decided, corpus)
+        run = run if resume else checkpoint.new_run(Path(out))
+        announce(run, place, decided, corpus, chosen)
         with decisions.applied(decided, place.device):
+            job = Job(run, chosen, corpus, build(chosen, place, decided), stop)
             if compare:
-                compare_steps(run, chosen, corpus, place, decided, compare, strict)
+                compare_steps(job, lambda: build(chosen, place, decided), compare, strict)
                 return None
-            engine = build(chosen, place, decided)
-            if resume:
-                engine.restore(weights, state)
-            return Job(run, chosen, corpus, engine, stop, state.get("step", 0)).go(strict)
+            if state:
+                job.engine.restore(weights, state)
+                job.done = state["step"]
+            return job.go(strict)
 
 
 def import_packages() -> None:
@@ -155,7 +139,7 @@ def import_packages() -> None:
         import matplotlib  # noqa: F401
         import psutil  # noqa: F401
         import rich  # noqa: F401
-        import safetensors.torch
+        import safetensors.torch  # noqa: F401
         import torch  # noqa: F401
     except ImportError as error:
         raise ToolchainError(
@@ -164,31 +148,9 @@ def import_packages() -> None:
         ) from None
 
 
-def locate(tier: str | None) -> Place:
-    """Device and tier of this machine."""
-    from smforge import decisions
-
-    return decisions.place(tier, os.environ, gpu.detect())
-
-
-def default_preset(place: Place) -> str:
-    """gpt2 on a GPU that can hold it, else tiny."""
-    import torch
-
-    if place.device == "cpu":
-        return "tiny"
-    memory = torch.cuda.get_device_properties(0).total_memory
-    return "gpt2" if memory >= GPT2_MEMORY else "tiny"
-
-
-def cudnn_version(place: Place) -> int:
-    """torch's number for its cuDNN, 0 without one."""
-    import torch
-
-    return (torch.backends.cudnn.version() or 0) if place.device == "cuda" else 0
-
-
-def announce(run: Path, place: Place, decided: Decisions, corpus: Corpus) -> None:
+def announce(
+    run: Path, place: Place, decided: Decisions, corpus: Corpus, settings: Settings
+) -> None:
     """Say once what was decided, and why."""
     import torch
 
@@ -197,6 +159,9 @@ def announce(run: Path, place: Place, decided: Decisions, corpus: Corpus) -> Non
     print(f"tier      {place.tier.name}: {place.reason} (torch {torch.__version__})")
     print("\n".join(decided.lines()))
     print(f"data      {corpus.description}")
+    if settings.vocabulary > 256:
+        print(f"note      bytes use 256 of the vocabulary's {settings.vocabulary:,} rows; the "
+              "rest is there for the sake of speed figures")  # fmt: skip
     print(f"run       {run}", flush=True)
 
 
@@ -208,88 +173,53 @@ def build(settings: Settings, place: Place, decided: Decisions) -> Engine:
     from smforge.model import GPT, Shape
 
     torch.manual_seed(settings.seed)
-    model = GPT(Shape(settings.layers, settings.heads, settings.width, settings.block_size,
-                      settings.vocabulary))  # fmt: skip
-    print(f"model     {model.size:,} parameters", flush=True)
-    if settings.vocabulary > 256:
-        print(f"          bytes use 256 of the vocabulary's {settings.vocabulary:,} rows: "
-              "the rest is there for the sake of the speed figures")  # fmt: skip
-    return Engine(model, decided, place.device, settings.weight_decay, settings.grad_clip)
+    s = settings
+    model = GPT(Shape(s.layers, s.heads, s.width, s.block_size, s.vocabulary))
+    return Engine(model, decided, place.device, s.weight_decay, s.grad_clip)
 
 
-def rate(settings: Settings, step: int) -> float:
-    """Learning rate of a step (from 0): a linear rise, then a cosine if the end is known."""
-    warmup = min(settings.warmup, settings.steps // 2) if settings.steps else settings.warmup
-    if step < warmup:
-        return settings.lr * (step + 1) / warmup
-    if not settings.steps:
-        return settings.lr
-    done = (step - warmup) / (settings.steps - warmup)
-    return settings.lr * (FINAL_LR + (1 - FINAL_LR) * (1 + math.cos(math.pi * done)) / 2)
+# -------------------------------------------------------------------------------------------------
+# The command
+# -------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Job:
-    """A run under way: `done` updates are made."""
+def add_parser(commands: Any) -> None:
+    """Add `train` and its flags to the command line."""
+    description, _, examples = (__doc__ or "").partition("\n\n")
+    parser = commands.add_parser(
+        "train",
+        help="train a small GPT on this machine",
+        description=description,
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_flags(parser, Settings)
+    parser.add_argument("--out", default="runs", metavar="DIR", help="folder of the runs (runs)")
+    parser.add_argument("--resume", nargs="?", const=True, default=False, metavar="DIR",
+                        help="go on with this run, or with the newest one")  # fmt: skip
+    parser.add_argument("--compare", type=int, default=0, metavar="N",
+                        help="only time N steps, in eager mode and compiled")  # fmt: skip
+    parser.add_argument("--strict", action="store_true",
+                        help="exit with 4 if torch.compile fails, instead of going on")  # fmt: skip
+    parser.set_defaults(run=run)
 
-    run: Path
-    settings: Settings
-    corpus: Corpus
-    engine: Engine
-    stop: Stop
-    done: int
-    saved_at: float = 0.0
 
-    def go(self, strict: bool) -> Result:
-        """Train to the end."""
-        from smforge.data import baselines
-        from smforge.progress import Bar, Metrics, clock
+def run(args: argparse.Namespace) -> int:
+    """Train as the flags say."""
+    settings = {name: value for name, value in vars(args).items() if name != "run"}
+    try:
+        train(**settings)
+    except Stopped as stopped:
+        return stopped.exit_code
+    return 0
 
-        began, tables = time.perf_counter(), baselines(self.corpus)
-        print(f"to beat   {tables.bigram:.3f} nats per byte, a table of byte pairs "
-              f"({tables.unigram:.3f}: of single bytes)", flush=True)  # fmt: skip
-        if not self.done:
-            self.save()
-        with (
-            Metrics(self.run / "metrics.jsonl", self.done) as metrics,
-            Bar(self.settings.steps, self.done) as bar,
-        ):
-            self.stop.waits = True
-            self.loop(bar, metrics, strict)
-            self.stop.waits = False
-            result = self.finish(metrics, tables)
-        print(f"done      validation {result.val_loss:.3f} nats per byte after {self.done} steps "
-              f"in {clock(time.perf_counter() - began)} (byte pairs {tables.bigram:.3f}, single "
-              f"bytes {tables.unigram:.3f})\n          {self.run}")  # fmt: skip
-        if result.compile_failure:
-            print(f"          in eager mode, since torch.compile failed: {result.compile_failure}")
-        return result
 
-    def loop(self, bar: Bar, metrics: Metrics, strict: bool) -> None:
-        """Step by step. A checkpoint holds weights that the next loss has shown to be good."""
-        from smforge import data
-        from smforge.progress import Metric, step_memory
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `smforge train` with these words, failures in one line."""
+    from smforge import cli
 
-        if self.done < self.settings.steps or not self.settings.steps:
-            self.engine.fit(*self.batch())
-            self.engine.compile(self.run / "compile.log", strict, bar.say)
-        seconds: list[float] = []
-        while not self.settings.steps or self.done < self.settings.steps:
-            started = time.perf_counter()
-            loss = self.gradients()
-            computed = time.perf_counter()
-            if self.stop.signum or computed - self.saved_at >= self.settings.save_every:
-                self.save()
-            if self.stop.signum:
-                bar.say(f"stopped at step {self.done}: {self.resume_command} goes on")
-                raise Stopped(self.stop.signum)
-            resumed_at = time.perf_counter()
-            self.engine.update(rate(self.settings, self.done))
-            self.done += 1
-            seconds.append(time.perf_counter() - resumed_at + computed - started)
-            if not self.settings.steps and len(seconds) == TIMED_FROM:
-                self.set_steps(statistics.median(seconds[1:]), bar)
-            tokens = self.settings.batch_size * self.settings.block_size
-            metric = Metric(self.done, loss, self.validate(), tokens / seconds[-1])
-            metrics.add(metric)
-            bar.step(metric, step_memory(self.engine.device))
+    return cli.main(["train", *(sys.argv[1:] if argv is None else argv)])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
