@@ -41,7 +41,7 @@ def new_run(out: Path) -> Path:
             raise ConfigurationError(f"--out {out}: this is a file, not a folder") from None
         except OSError as error:
             raise ConfigurationError(
-                f"no run can be kept in {out} ({error.strerror}): name another folder with --out DIR"
+                f"no run can be kept in {out} ({error.strerror}): name a folder with --out DIR"
             ) from None
         return run
     raise ConfigurationError(f"{out} holds too many runs of this second")

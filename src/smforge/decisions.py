@@ -205,12 +205,15 @@ def applied(decisions: Decisions, device: str) -> Iterator[None]:
     # The older spelling on purpose: it is the one that torch 2.0 to 2.13 share.
     torch.set_float32_matmul_precision("high" if decisions.tf32.value == "on" else "highest")
     torch.backends.cudnn.enabled = decisions.cudnn.value == "on"
-    # On the CPU a resumed run repeats the uninterrupted one bit for bit: inductor would add up an
-    # embedding's gradient with atomics, in any order. GPUs: equal batches, sums to rounding.
-    torch.use_deterministic_algorithms(device == "cpu")
+    # On the CPU a resumed run repeats the uninterrupted one bit for bit. Eager mode does so by
+    # itself; inductor would add up an embedding's gradient with atomics, in any order. (On a GPU
+    # the batches are equal and the sums so to rounding.) Setting this imports all of inductor.
+    if device == "cpu" and decisions.compile.value != "eager":
+        torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.enabled = before[1]
-        torch.use_deterministic_algorithms(before[2])
+        if torch.are_deterministic_algorithms_enabled() != before[2]:
+            torch.use_deterministic_algorithms(before[2])
