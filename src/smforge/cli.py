@@ -19,6 +19,7 @@ COMMANDS = {
     "lock": ("smforge.locks.lock_command", "solve pixi.toml and write pixi.lock, or check it"),
     "audit": ("smforge.locks.audit_command", "check every locked environment against its tier"),
     "test": ("smforge.testing", "run the test suite in the tool environment"),
+    "pins": ("smforge.pins", "pin the wheels of envs/wheels and envs/tools"),
 }
 EXIT_CODES = """\
 exit codes: 0 fine, 1 internal error, 2 configuration, 3 no suitable GPU, 4 toolchain,
