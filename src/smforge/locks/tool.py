@@ -11,7 +11,7 @@ from pathlib import Path
 from smforge.errors import ConfigurationError
 from smforge.tables import in_workspace, workspace
 
-_LIBRARIES = ("rattler", "rattler_build", "yaml", "zstandard")
+_LIBRARIES = ("rattler", "rattler_build", "yaml", "zstandard", "cyclonedx")
 
 
 def with_libraries(args: argparse.Namespace, body: Callable[[argparse.Namespace], int]) -> int:
