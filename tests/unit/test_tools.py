@@ -71,7 +71,7 @@ def test_packages_for_a_child_lie_apart(workspace: Path) -> None:
 
 def test_windows_packages_need_the_python_they_are_for(workspace: Path) -> None:
     pin(workspace, "windows-bad", "apart", "9.9")
-    with pytest.raises(ConfigurationError, match="lacks a line `# python-version: 3.12`"):
+    with pytest.raises(ConfigurationError, match=r"lacks a line `# python-version: 3\.12`"):
         tools.tool_packages("windows-bad")
     pin(workspace, "windows-good", "apart", "9.9", head="# python-version: 3.12\n")
     assert (tools.tool_packages("windows-good") / "apart.py").is_file()
@@ -85,7 +85,7 @@ def test_a_package_with_another_hash_is_refused(workspace: Path) -> None:
 
 
 def test_unknown_pins_are_a_configuration_error(workspace: Path) -> None:
-    with pytest.raises(ConfigurationError, match="envs/tools/nothing.txt is missing"):
+    with pytest.raises(ConfigurationError, match=r"envs/tools/nothing\.txt is missing"):
         tools.tool_packages("nothing")
 
 

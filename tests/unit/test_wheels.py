@@ -1,4 +1,4 @@
-"""The wheel engine on a small workspace: real venv and pip, wheels of the test's own, no network."""
+"""The wheel engine on a small workspace: real venv and pip, wheels of its own, no network."""
 
 from __future__ import annotations
 
