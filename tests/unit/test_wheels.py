@@ -81,6 +81,7 @@ def test_pixis_variables_are_set(bed: Bed) -> None:
     assert variables["PIXI_PROJECT_ROOT"] == str(bed.root)
     assert variables["PIXI_PROJECT_MANIFEST"] == str(bed.root / "pixi.toml")
     assert variables["PIXI_PROJECT_NAME"] == "bed"
+    assert variables["CONDA_DEFAULT_ENV"] == "bed:cpu"
     assert variables["PIXI_ENVIRONMENT_NAME"] == "cpu"
     assert variables["PIXI_ENVIRONMENT_PLATFORMS"] == "linux-64-cpu"
     assert variables["INIT_CWD"] == str(bed.root)
