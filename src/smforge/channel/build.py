@@ -211,9 +211,12 @@ class Log:
     def on_build_step(self, event: object) -> None: ...
 
     def reason(self) -> str:
-        """The last line in which a script names its error, without the prefix."""
+        """The script's last line that starts with "error: ", else the last line it printed."""
         errors = [line for line in self.lines if line.startswith("error: ")]
-        return errors[-1].removeprefix("error: ") if errors else " ".join(self.lines[-3:])
+        if errors:
+            return errors[-1].removeprefix("error: ")
+        end = next((i for i, line in enumerate(self.lines) if "Script failed" in line), None)
+        return " ".join(self.lines[-3:] if end is None else self.lines[end - 1 : end + 1])
 
 
 def epoch_of(variant: Variant) -> int:
