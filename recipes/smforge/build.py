@@ -36,9 +36,7 @@ def main() -> None:
     source, prefix = Path(os.environ["SRC_DIR"]), Path(os.environ["PREFIX"])
     recipe = Path(os.environ["RECIPE_DIR"])
     install_package(source, prefix / SITE_PACKAGES)
-    shutil.copytree(
-        source / "activation", prefix / "share/smforge/activation", dirs_exist_ok=True
-    )
+    shutil.copytree(source / "activation", prefix / "share/smforge/activation", dirs_exist_ok=True)
     variables = contract((source / "activation/README.md").read_text("utf-8"))
     for when in ("activate", "deactivate"):
         folder = prefix / f"etc/conda/{when}.d"
@@ -53,9 +51,7 @@ def install_package(source: Path, site_packages: Path) -> None:
     """Copy the package, its data and the metadata that importlib.metadata reads."""
     package = site_packages / "smforge"
     shutil.rmtree(package, ignore_errors=True)
-    shutil.copytree(
-        source / "src/smforge", package, ignore=shutil.ignore_patterns(*LEFT_OUT)
-    )
+    shutil.copytree(source / "src/smforge", package, ignore=shutil.ignore_patterns(*LEFT_OUT))
     (package / "data").mkdir()
     for name in ("tiers.toml", "evidence.toml"):
         shutil.copy(source / "envs" / name, package / "data" / name)
@@ -83,7 +79,9 @@ def contract(readme: str) -> dict[str, str]:
             for name in re.findall(r"`([A-Z_]+)`", cells[0]):
                 found[name] = cells[1]
     if "SMFORGE_STATUS" not in found:
-        sys.exit("error: activation/README.md holds no table of variables (variable|where|use|what)")
+        sys.exit(
+            "error: activation/README.md holds no table of variables (variable|where|use|what)"
+        )
     return found
 
 

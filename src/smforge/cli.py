@@ -16,6 +16,7 @@ COMMANDS = {
     "train": ("smforge.train", "train a small GPT on this machine"),
     "which": ("smforge.which", "say which tier this machine gets, and why"),
     "tiers": ("smforge.tiers_command", "print the table of tiers"),
+    "channel": ("smforge.channel.command", "build, test, index, publish and serve the channel"),
     "test": ("smforge.testing", "run the test suite in the tool environment"),
     "pins": ("smforge.pins", "pin the wheels of envs/wheels and envs/tools"),
 }

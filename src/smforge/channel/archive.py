@@ -57,7 +57,9 @@ def read_files(path: Path, kind: str) -> dict[str, bytes]:
         with tarfile.open(fileobj=io.BytesIO(*parts.values())) as tar:
             return {m.name: tar.extractfile(m).read() for m in tar if m.isfile()}  # type: ignore[union-attr]
     except tarfile.TarError as error:
-        raise DamagedArchiveError(f"{path} is damaged ({error}): delete it and build again") from None
+        raise DamagedArchiveError(
+            f"{path} is damaged ({error}): delete it and build again"
+        ) from None
 
 
 def read_info(path: Path) -> dict[str, bytes]:

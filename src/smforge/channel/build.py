@@ -242,4 +242,3 @@ def install(packed: Path, target: Path, replace: bool) -> None:
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     packed.replace(target)
-
