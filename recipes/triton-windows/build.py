@@ -1,8 +1,9 @@
 """Fetch one triton-windows wheel by name and hash, and lay it out as a win-64 conda package.
 
 Run by rattler-build with WHEEL_VERSION, WHEEL_SHA256 and WHEEL_PYTHON set. pip downloads the
-wheel: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_CONFIG_FILE say where from, and with PIP_FIND_LINKS
-naming a folder of wheels nothing goes over the network. Runs again over its own remains.
+wheel: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_CONFIG_FILE say where from, and with
+PIP_FIND_LINKS naming a folder of wheels nothing goes over the network. Runs again over its own
+remains.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read a .conda archive and write it again so that the same content gives the same bytes.
 
 A .conda file is a zip of `metadata.json` and two zstandard-compressed tar archives, `pkg-*` (what
-is installed) and `info-*` (its metadata), as CEP 35 says. Order, owners, times and the build time in
+is installed) and `info-*` (its metadata). Order, owners, times and the build time in
 `info/index.json` are what makes two builds of the same files differ.
 """
 

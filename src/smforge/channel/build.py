@@ -153,7 +153,7 @@ def built_from(package: Path) -> str | None:
 
 @contextlib.contextmanager
 def work_folder(job: Job) -> Iterator[Path]:
-    """A folder on the channel's disk; a build that takes hours keeps it, to go on where it broke."""
+    """A folder on the channel's disk; a build of hours keeps it, to go on where it broke."""
     root = job.channel / ".build"
     root.mkdir(parents=True, exist_ok=True)
     if job.recipe.name in BY_NAME:

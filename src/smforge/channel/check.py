@@ -63,7 +63,7 @@ def check_bytes(package: Path, record: dict[str, Any]) -> None:
 
 
 def check_files(package: Path) -> None:
-    """Every file is what `info/paths.json` says, and none is missing, added or out of the prefix."""
+    """Every file is what `info/paths.json` says: none is missing, added or out of the prefix."""
     paths = json.loads(archive.read_info(package)["info/paths.json"])["paths"]
     said = {entry["_path"]: entry.get("sha256") for entry in paths if "sha256" in entry}
     there = {
@@ -89,6 +89,11 @@ def run_tests(package: Path, channels: Sequence[str]) -> None:
     for result in results:
         if not result.success:
             said = [line for line in result.output if line.strip()][-3:]
+            if any("failed to setup test environment" in line for line in said):
+                raise ToolchainError(
+                    f"{package}: no environment for its tests from {', '.join(channels)}: check "
+                    "the network, or name a channel that can be reached with --with"
+                )
             raise VerificationError(
                 f"{package}: test {result.test_index} of its recipe failed: {' '.join(said)}"
             )

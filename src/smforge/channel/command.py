@@ -162,11 +162,9 @@ def bump(args: argparse.Namespace) -> None:
         lines = " and ".join(f'"{one}" = "{minor}"' for one in torch)
         print(f"envs/tiers.toml [pairs] needs {lines}")
     for version in change.unknown:
-        minor = ".".join(version.split(".")[:2])
+        minor = bump.minor_of(version)
         command = tiers.command(f"smforge channel bump {args.name} --pair {minor}=2.X,2.Y")
-        print(
-            f"{version} is newer: which pytorch does Triton {minor} pair with? Then run {command}"
-        )
+        print(f"{version} is newer: which pytorch does Triton {minor} pair with? Run {command}")
     if not args.dry_run:
         for path, text in change.files.items():
             path.write_text(text, "utf-8")

@@ -36,7 +36,7 @@ def index(channel: Path) -> None:
 
 
 def write_run_exports(subdir: Path) -> None:
-    """Write `run_exports.json` and its .zst: pixi downloads whole packages where they are missing."""
+    """Write `run_exports.json` and its .zst: without, pixi downloads whole packages to look."""
     import zstandard
 
     exports = {}

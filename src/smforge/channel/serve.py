@@ -30,7 +30,7 @@ class ChannelHandler(http.server.SimpleHTTPRequestHandler):
         del self.headers["If-None-Match"]
         return super().send_head()
 
-    def list_directory(self, path: str | os.PathLike[str]) -> None:
+    def list_directory(self, path: str | os.PathLike[str]) -> None:  # noqa: ARG002
         self.send_error(404)
 
     def log_message(self, format: str, *args: Any) -> None:
