@@ -1,8 +1,9 @@
 """Build PyTorch 2.0.1 for Kepler with Visual Studio 2019 and CUDA 11.4, and install it.
 
 Run by rattler-build in the unpacked source, with KEPLER_VERSION, KEPLER_ARCHS, KEPLER_BLAS and
-KEPLER_CPU_LEVEL set. Started again in the same folder it goes on where it broke off: the edits are
-applied once, CMake and ninja keep what they made.
+KEPLER_CPU_LEVEL set. With KEPLER_WORK it builds in a copy of the source in that folder. Started
+again there it goes on where it broke off: the edits are applied once, CMake and ninja keep what
+they made.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ import preflight  # noqa: E402
 
 
 def main() -> None:
-    tree, prefix = Path(os.environ["SRC_DIR"]), Path(os.environ["PREFIX"])
+    source, prefix = Path(os.environ["SRC_DIR"]), Path(os.environ["PREFIX"])
     machine = preflight.Machine()
-    if lines := preflight.missing(machine, tree):
+    if lines := preflight.missing(machine, source):
         sys.exit("error: this machine lacks " + "; ".join(lines))
+    tree = lasting_copy(source, os.environ.get("KEPLER_WORK"))
     apply_edits(tree)
     environ = build_environment(tree, machine)
     python = prefix / "python.exe"
@@ -37,6 +39,18 @@ def main() -> None:
     install = ["install", "--no-deps", "--no-index", "--force-reinstall", wheel]
     run([python, "-m", "pip", *install], tree, environ)
     copy_dlls(prefix / "Lib/site-packages/torch", machine)
+
+
+def lasting_copy(source: Path, work: str | None) -> Path:
+    """The tree to build in: the copy of an earlier start, a new copy, or the source itself."""
+    if not work:
+        return source
+    tree, partial = Path(work) / "tree", Path(work) / "tree.part"
+    if not tree.exists():
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(source, partial, symlinks=True)
+        partial.replace(tree)
+    return tree
 
 
 def apply_edits(tree: Path) -> None:

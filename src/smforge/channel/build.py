@@ -124,6 +124,8 @@ def preflight(recipe: Path) -> None:
 def build_one(job: Job) -> Built:
     """Build one package and put it into the channel in one step."""
     start = time.monotonic()
+    # For recipes that go on where an earlier build broke off; rattler-build's own folders are new.
+    os.environ["SMFORGE_WORK"] = str((job.channel / ".build" / Path(job.file_name).stem).resolve())
     rendered = recipes.render(job.recipe, job.variants)
     variant = next(v for v in rendered if v.file_name == job.file_name)
     target = job.channel / variant.subdir / variant.file_name
