@@ -100,7 +100,7 @@ def test_rewriting_keeps_modes_links_and_entry_points(tmp_path: Path) -> None:
     (files / "bin/tool").write_text("#!/bin/sh\n")
     (files / "bin/tool").chmod(0o755)
     (files / "bin/link").symlink_to("tool")
-    made = rb.assemble_package("p", "1", "linux-64", "b_0", tmp_path, files_dir=files)
+    made = rb.assemble_package("p", "1", "linux-64", "b_0", tmp_path, files_dir=files, summary="s")
     target = tmp_path / "p-1-b_0.rewritten.conda"
     archive.rewrite(made.path, target, EPOCH, {"key": "value"})
     parts = archive.read_parts(target)

@@ -90,18 +90,26 @@ def build(
     for folder in chosen:
         preflight(folder)
     results = []
-    workers = max(1, min(len(jobs), os.cpu_count() or 1))
+    for built in run_jobs(jobs):
+        results.append(built)
+        tell(built, len(results), len(jobs))
+    return sorted(results, key=lambda built: built.path.name)
+
+
+def run_jobs(jobs: Sequence[Job]) -> Iterator[Built]:
+    """Build several packages at once, one for each core, in child processes; one in this one."""
+    workers = min(len(jobs), os.cpu_count() or 1)
+    if workers <= 1:
+        yield from map(build_one, jobs)
+        return
     context = multiprocessing.get_context("spawn")  # rattler-build's threads do not survive a fork
     with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
-        futures = [pool.submit(build_one, job) for job in jobs]
         try:
-            for done in concurrent.futures.as_completed(futures):
-                results.append(done.result())
-                tell(results[-1], len(results), len(jobs))
+            done = concurrent.futures.as_completed([pool.submit(build_one, job) for job in jobs])
+            yield from (future.result() for future in done)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return sorted(results, key=lambda built: built.path.name)
 
 
 def tell(built: Built, done: int, total: int) -> None:
