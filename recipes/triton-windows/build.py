@@ -1,8 +1,9 @@
 """Fetch one triton-windows wheel by name and hash, and lay it out as a win-64 conda package.
 
 Run by rattler-build with WHEEL_VERSION, WHEEL_SHA256 and WHEEL_PYTHON set. pip downloads the
-wheel: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_CONFIG_FILE say where from, and with PIP_FIND_LINKS
-naming a folder of wheels nothing goes over the network. Runs again over its own remains.
+wheel: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_CONFIG_FILE say where from, and with
+PIP_FIND_LINKS naming a folder of wheels nothing goes over the network. Runs again over its own
+remains.
 """
 
 from __future__ import annotations
@@ -43,11 +44,13 @@ def download(version: str, sha256: str, python: str, folder: Path) -> Path:
         *("--platform=win_amd64", f"--python-version={python}", "--implementation=cp"),
         *("--dest", str(folder), "--requirement", str(requirements)),
     ]
-    if subprocess.run(command, env=pip_environment(), check=False).returncode:
+    status, output = run(command)
+    if status:
+        got = [line.split()[-1] for line in output if line.split()[:1] == ["Got"]]
+        reason = f"its sha256 is {got[0]}" if got else "pip's reason stands above"
         sys.exit(
             f"error: pip did not deliver triton-windows {version} for Python {python} with sha256 "
-            f"{sha256} (its reason stands above); offline, set PIP_FIND_LINKS to a folder that "
-            "holds the wheel"
+            f"{sha256}: {reason} (offline, set PIP_FIND_LINKS to a folder that holds the wheel)"
         )
     (wheel,) = folder.glob("*.whl")
     found = hashlib.sha256(wheel.read_bytes()).hexdigest()
@@ -56,11 +59,30 @@ def download(version: str, sha256: str, python: str, folder: Path) -> Path:
     return wheel
 
 
+def run(command: list[str]) -> tuple[int, list[str]]:
+    """Run pip, show its output as it comes, and return its exit status and lines."""
+    lines = []
+    with subprocess.Popen(
+        command,
+        env=pip_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            lines.append(line)
+    return process.returncode, lines
+
+
 def pip_environment() -> dict[str, str]:
     """This environment for pip: its index settings kept, rattler-build's own settings dropped."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("PIP_")}
     settings = {key: os.environ[key] for key in PIP_SETTINGS if os.environ.get(key)}
-    if Path(settings.get("PIP_FIND_LINKS", "")).is_dir() and "PIP_FIND_LINKS" in settings:
+    links = settings.get("PIP_FIND_LINKS")
+    if links and Path(links).is_dir():  # a folder of wheels: no network at all
         settings["PIP_NO_INDEX"] = "1"
     return environ | settings
 

@@ -156,9 +156,10 @@ class Baselines:
 
 def baselines(corpus: Corpus) -> Baselines:
     """Return what a model must beat; counts have one added to each, so no loss is infinite."""
-    counts, seen = _pairs(corpus.train) + 1.0, _pairs(corpus.validation).double()
-    bigram = torch.log(counts / counts.sum(1, keepdim=True))
-    single = torch.log(counts.sum(0) / counts.sum())
+    counts, seen = _pairs(corpus.train), _pairs(corpus.validation)
+    bigram = torch.log((counts + 1) / (counts + 1).sum(1, keepdim=True))
+    bytes_seen = counts.sum(0) + 1
+    single = torch.log(bytes_seen / bytes_seen.sum())
     total = seen.sum()
     return Baselines(
         unigram=-((seen * single).sum() / total).item(),

@@ -55,7 +55,8 @@ class Bar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if self._live:
+            self._bar.stop()
 
     def step(self, metric: Metric, memory: int) -> None:
         """Show a step; every line without a terminal costs a line of somebody's log."""

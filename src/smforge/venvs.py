@@ -153,7 +153,7 @@ def _reason(log: str) -> str:
     if "No space left on device" in log:
         return "the disk is full"
     if re.search(r"NewConnectionError|NameResolution|ConnectTimeout|ConnectionReset", log):
-        return "no network: pip cannot reach its package index (proxy? https_proxy is honoured)"
+        return "no network: pip cannot reach its index (behind a proxy, set https_proxy)"
     if found := re.search(r"No matching distribution found for (\S+)", log):
         return f"the package index has no wheel of {found[1]} for this Python and system"
     return "pip failed"

@@ -45,7 +45,7 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
 def test_the_model_opens_with_safetensors_and_names_its_shape(tmp_path: Path) -> None:
     save(tmp_path, 3)
     assert torch.equal(load_file(tmp_path / "model.safetensors")["w"], torch.full((3,), 3.0))
-    assert b'layers' in (tmp_path / "model.safetensors").read_bytes()[:500]
+    assert b"layers" in (tmp_path / "model.safetensors").read_bytes()[:500]
 
 
 def test_the_state_is_loadable_with_weights_only(tmp_path: Path) -> None:
