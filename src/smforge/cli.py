@@ -16,6 +16,11 @@ COMMANDS = {
     "train": ("smforge.train", "train a small GPT on this machine"),
     "which": ("smforge.which", "say which tier this machine gets, and why"),
     "tiers": ("smforge.tiers_command", "print the table of tiers"),
+    "lock": ("smforge.locks.lock_command", "solve pixi.toml and write pixi.lock, or check it"),
+    "audit": ("smforge.locks.audit_command", "check every locked environment against its tier"),
+    "export": ("smforge.locks.export_command", "write envs/<tier>/ for conda and mamba users"),
+    "sbom": ("smforge.locks.sbom_command", "print the bill of materials of one environment"),
+    "channel": ("smforge.channel.command", "build, test, index, publish and serve the channel"),
     "test": ("smforge.testing", "run the test suite in the tool environment"),
     "pins": ("smforge.pins", "pin the wheels of envs/wheels and envs/tools"),
 }

@@ -20,8 +20,8 @@ from smforge.filelock import locked
 
 _MARK = ".complete"
 
-# What would put packages elsewhere; the user's settings of index, proxy and cache stay.
-_MISPLACING = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PYTHONHOME", "PYTHONPATH")
+# What would put packages elsewhere or ask for others; settings of index, proxy and cache stay.
+_DROPPED = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_CONSTRAINT", "PYTHONHOME", "PYTHONPATH")
 
 
 def say(line: str) -> None:
@@ -143,7 +143,7 @@ def pip_install(python: Path, requirements: Path, log: Path, *options: str) -> N
 
 
 def _environ() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _MISPLACING}
+    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     return kept | {"PIP_USER": "0"}
 
 
@@ -153,7 +153,7 @@ def _reason(log: str) -> str:
     if "No space left on device" in log:
         return "the disk is full"
     if re.search(r"NewConnectionError|NameResolution|ConnectTimeout|ConnectionReset", log):
-        return "no network: pip cannot reach its package index (proxy? https_proxy is honoured)"
+        return "no network: pip cannot reach its index (behind a proxy, set https_proxy)"
     if found := re.search(r"No matching distribution found for (\S+)", log):
         return f"the package index has no wheel of {found[1]} for this Python and system"
     return "pip failed"

@@ -19,8 +19,6 @@ MANIFEST = tomllib.loads((ROOT / "pixi.toml").read_text("utf-8"))
 TABLE = tiers.load()
 PLATFORMS = MANIFEST["workspace"]["platforms"]
 SUBDIRS = list(tiers.SUBDIRS.values())
-# The recipes do not render yet: no triton-windows line, and no platform for win-64-sm35.
-PENDING = {"win-64-sm35"}
 
 
 def specs(platform: str) -> dict[str, object]:
@@ -41,8 +39,7 @@ def version(spec: object) -> str:
 def cases():
     for tier in TABLE.tiers.values():
         for subdir in SUBDIRS:
-            if f"{subdir}-{tier.name}" not in PENDING:
-                yield pytest.param(tier, subdir, id=f"{subdir}-{tier.name}")
+            yield pytest.param(tier, subdir, id=f"{subdir}-{tier.name}")
 
 
 def test_every_tier_has_its_platforms_highest_capability_first():
@@ -53,7 +50,7 @@ def test_every_tier_has_its_platforms_highest_capability_first():
             if tier.capability:
                 row["cuda"] = {"driver": dotted(tier.cuda_driver), "arch": dotted(tier.capability)}
             expected.append(row)
-    assert [r for r in expected if r["name"] not in PENDING] == PLATFORMS
+    assert expected == PLATFORMS
 
 
 def test_default_holds_every_platform_but_those_that_are_opt_in():
@@ -78,9 +75,13 @@ def test_each_tier_has_an_environment_that_only_narrows_the_platforms():
 def test_the_stack_is_the_one_of_the_table(tier, subdir):
     stack, found = tier.stack[subdir], specs(f"{subdir}-{tier.name}")
     assert version(found["python"]) == f"{stack.python}.*"
-    assert admits(version(found["pytorch"]), stack.pytorch)
-    build = found["pytorch"]["build"]
-    assert build.startswith("cuda") if tier.capability else build == "cpu_*"
+    if stack.source == "recipes/pytorch-kepler":
+        assert found["pytorch-kepler"] == {"path": stack.source}
+        assert "pytorch" not in found
+    else:
+        assert admits(version(found["pytorch"]), stack.pytorch)
+        build = found["pytorch"]["build"]
+        assert build.startswith("cuda") if tier.capability else build == "cpu_*"
     if stack.nvcc:
         assert found["cuda-version"] == f"{stack.cuda}.*"
         assert ("cuda-nvcc_win-64" if subdir == "win-64" else "cuda-nvcc") in found
@@ -94,6 +95,8 @@ def test_the_stack_is_the_one_of_the_table(tier, subdir):
             assert found["triton"] == f"{stack.triton}.*"
     else:
         assert found["vc14_runtime"] == ">=14.42"
+        recipe = {"path": "recipes/triton-windows"} if stack.triton else None
+        assert found.get("triton-windows") == recipe
         assert "cuda-nvcc" not in found
 
 

@@ -1,4 +1,4 @@
-"""pixiw with stubs of pixi, curl and Python on PATH: which engine, what is checked, what is left."""
+"""pixiw with stubs of pixi, curl and Python: which engine, what is checked, what is left."""
 
 from __future__ import annotations
 
@@ -20,18 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="pixiw is for sh; pixiw.bat is tested under Wine"
 )
-TOOLS = [
-    "sh",
-    "cat",
-    "chmod",
-    "cmp",
-    "cp",
-    "cut",
-    "dirname",
-    "env",
-    "find",
-    "grep",
-    "gzip",
+TOOLS = frozenset(
+    {"sh", "cat", "chmod", "cmp", "cp", "cut", "dirname", "env", "find", "grep", "gzip"}
+)
+TOOLS |= {
     "id",
     "mkdir",
     "mv",
@@ -43,7 +35,7 @@ TOOLS = [
     "timeout",
     "touch",
     "uname",
-]
+}
 ASSET = {
     "Linux-x86_64": "pixi-x86_64-unknown-linux-musl.tar.gz",
     "Linux-aarch64": "pixi-aarch64-unknown-linux-musl.tar.gz",
@@ -270,7 +262,7 @@ def test_wget_serves_where_there_is_no_curl(bed: Bed) -> None:
 
 def test_a_server_that_does_not_answer_costs_three_seconds(bed: Bed) -> None:
     (bed.folder / "bin" / "curl").unlink()
-    bed.stub("wget", "sleep 30")
+    bed.stub("wget", "sleep 600")
     done = bed.run("run", "x")
     assert done.stdout == "wheel engine: run x\n"
 

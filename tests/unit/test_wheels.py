@@ -1,4 +1,4 @@
-"""The wheel engine on a small workspace: real venv and pip, wheels of the test's own, no network."""
+"""The wheel engine on a small workspace: real venv and pip, wheels of its own, no network."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from typing import Any
 
 import pytest
 
+from smforge import venvs
+from smforge.errors import ToolchainError
+from smforge.probe.gpu import Machine
+from smforge.wheels import environment, manifest, stack
 from tests.unit.wheel_bed import Bed, make_bed, make_wheel
 
 pytestmark = pytest.mark.skipif(
@@ -22,12 +26,23 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Bed:
-    """A workspace whose environment is built once for the tests that only run tasks."""
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bed, str]:
+    """A workspace, and what the start that built its environment said."""
     bed = make_bed(tmp_path_factory.mktemp("bed") / "workspace")
     done = bed.run("install")
     assert done.returncode == 0, done.stderr
-    return bed
+    return bed, done.stderr
+
+
+@pytest.fixture
+def bed(first: tuple[Bed, str]) -> Bed:
+    """A workspace whose environment is there."""
+    return first[0]
+
+
+def python_of(bed: Bed) -> Path:
+    """The interpreter of the bed's environment."""
+    return venvs.python_of(Path(json.loads(bed.run("info", "--json").stdout)["prefix"]))
 
 
 def shown(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -36,12 +51,12 @@ def shown(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-def test_the_first_start_says_what_it_is_and_how_much_it_downloads(tmp_path: Path) -> None:
-    bed = make_bed(tmp_path / "workspace")
-    first = bed.run("run", "show")
-    assert shown(first)["torch"] == "2.13.0"
-    assert "this is the wheel engine, not pixi" in first.stderr
-    assert "downloading 4 MB" in first.stderr
+def test_the_first_start_says_what_it_is_and_how_much_it_downloads(
+    first: tuple[Bed, str],
+) -> None:
+    bed, said = first
+    assert "this is the wheel engine, not pixi" in said
+    assert "downloading 4 MB" in said
     assert bed.run("run", "show").stderr == "smforge: show: python show.py\n"
 
 
@@ -66,6 +81,7 @@ def test_pixis_variables_are_set(bed: Bed) -> None:
     assert variables["PIXI_PROJECT_ROOT"] == str(bed.root)
     assert variables["PIXI_PROJECT_MANIFEST"] == str(bed.root / "pixi.toml")
     assert variables["PIXI_PROJECT_NAME"] == "bed"
+    assert variables["CONDA_DEFAULT_ENV"] == "bed:cpu"
     assert variables["PIXI_ENVIRONMENT_NAME"] == "cpu"
     assert variables["PIXI_ENVIRONMENT_PLATFORMS"] == "linux-64-cpu"
     assert variables["INIT_CWD"] == str(bed.root)
@@ -171,37 +187,6 @@ def test_a_task_of_the_dev_feature_runs_with_the_linters_pins(tmp_path: Path) ->
     assert (done.returncode, done.stdout) == (4, "checked\n")
 
 
-def test_a_changed_pin_builds_anew_and_names_the_old_environment(tmp_path: Path) -> None:
-    bed = make_bed(tmp_path / "workspace")
-    assert bed.run("install").returncode == 0
-    (old,) = bed.environments.glob("cpu-*/")
-    torch = {"torch/__init__.py": "__version__ = '2.13.1'\n"}
-    bed.pin("2.13.1", make_wheel(bed.home / "wheels", "torch", "2.13.1", torch)[1])
-    done = bed.run("run", "show")
-    assert shown(done)["torch"] == "2.13.1"
-    assert f"no longer used, remove it when you like: {old}" in done.stderr
-    assert old.exists()
-
-
-def test_a_wheel_that_does_not_match_its_hash_is_refused(tmp_path: Path) -> None:
-    bed = make_bed(tmp_path / "workspace")
-    bed.pin("2.13.0", "0" * 64)
-    done = bed.run("run", "show")
-    assert done.returncode == 4
-    assert "torch==2.13.0 does not match its pinned sha256" in done.stderr
-    assert not list(bed.environments.glob("*/.complete"))
-    assert not list(bed.environments.glob("*/lib/*/site-packages/torch"))
-
-
-def test_no_network_is_one_line_and_exit_4(tmp_path: Path) -> None:
-    bed = make_bed(tmp_path / "workspace")
-    nowhere = "https://127.0.0.1:9/simple"
-    done = bed.run("run", "show", PIP_NO_INDEX="0", PIP_FIND_LINKS="", PIP_INDEX_URL=nowhere)
-    assert done.returncode == 4
-    assert done.stderr.splitlines()[-1].startswith("smforge: error: no network")
-    assert "Traceback" not in done.stderr
-
-
 def test_two_starts_at_once_build_once(tmp_path: Path) -> None:
     bed = make_bed(tmp_path / "workspace")
     both = [
@@ -222,29 +207,6 @@ def test_two_starts_at_once_build_once(tmp_path: Path) -> None:
     assert "waiting for it" in errors
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_build_is_never_taken_for_a_finished_one(tmp_path: Path, how: int) -> None:
-    bed = make_bed(tmp_path / "workspace")
-    process = subprocess.Popen(
-        bed.command("run", "show"),
-        cwd=bed.root,
-        env=bed.environ(),
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 60
-    while not list(bed.environments.glob("*/pyvenv.cfg")):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    os.killpg(process.pid, how)
-    assert process.wait() == {signal.SIGTERM: 143, signal.SIGINT: 130}.get(how, -how)
-    assert not list(bed.environments.glob("*/.complete"))
-    again = bed.run("run", "show")
-    assert shown(again)["torch"] == "2.13.0"
-    assert "was interrupted; building it again" in again.stderr
-
-
 def test_a_path_with_a_blank_and_a_letter_outside_ascii_uses_the_users_cache(
     tmp_path: Path,
 ) -> None:
@@ -253,13 +215,6 @@ def test_a_path_with_a_blank_and_a_letter_outside_ascii_uses_the_users_cache(
     assert Path(answer["prefix"]).parent == bed.home / "cache" / "smforge" / "envs"
     assert answer["cwd"] == str(bed.root)
     assert answer["env"]["FROM_SCRIPT"] == answer["prefix"]
-
-
-def test_a_cache_path_with_a_blank_is_said(tmp_path: Path) -> None:
-    bed = make_bed(tmp_path / "a b" / "workspace")
-    done = bed.run("run", "show")
-    assert shown(done)["torch"] == "2.13.0"
-    assert "set XDG_CACHE_HOME" in done.stderr
 
 
 def test_a_cache_that_others_can_write_is_refused(tmp_path: Path) -> None:
@@ -308,3 +263,83 @@ def test_the_manifest_is_found_from_a_folder_below(bed: Bed) -> None:
     )
     assert shown(done)["env"]["INIT_CWD"] == str(below)
     assert shown(done)["cwd"] == str(bed.root)
+
+
+def test_a_changed_pin_builds_anew_and_names_the_old_environment(bed: Bed) -> None:
+    (old,) = bed.environments.glob("cpu-*/")
+    pins = bed.root / "envs" / "wheels" / "2.13.0.txt"
+    before = pins.read_text()
+    torch = {"torch/__init__.py": "__version__ = '2.13.1'\n"}
+    bed.pin("2.13.1", make_wheel(bed.home / "wheels", "torch", "2.13.1", torch)[1])
+    done = bed.run("run", "show")
+    pins.write_text(before)
+    assert shown(done)["torch"] == "2.13.1"
+    assert f"no longer used, remove it when you like: {old}" in done.stderr
+    assert old.exists()
+
+
+def test_a_wheel_that_does_not_match_its_hash_is_refused(bed: Bed, tmp_path: Path) -> None:
+    python, wheels = python_of(bed), bed.home / "wheels"
+    pins, log = tmp_path / "pins.txt", tmp_path / "log"
+    make_wheel(wheels, "changed", "1.0", {"changed.py": ""})
+    pins.write_text(f"changed==1.0 --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(ToolchainError, match=r"^changed==1\.0 does not match its pinned sha256"):
+        venvs.pip_install(python, pins, log, "--no-index", f"--find-links={wheels.as_uri()}")
+    assert not list(python.parents[1].glob("lib/*/site-packages/changed*"))
+
+
+def test_no_network_is_one_line(bed: Bed, tmp_path: Path) -> None:
+    python, index = python_of(bed), "--index-url=https://127.0.0.1:9/simple"
+    pins = tmp_path / "pins.txt"
+    pins.write_text(f"absent==1.0 --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(ToolchainError, match=r"^no network: pip cannot reach its index"):
+        venvs.pip_install(python, pins, tmp_path / "log", index)
+
+
+def interrupt(bed: Bed, how: signal.Signals) -> int:
+    """Start the engine, end its build by a signal to all its processes, return its exit code."""
+    process = subprocess.Popen(
+        bed.command("run", "show"),
+        cwd=bed.root,
+        env=bed.environ(),
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(bed.environments.glob("*/pyvenv.cfg")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, how)
+    return process.wait()
+
+
+def test_an_interrupted_build_is_never_taken_for_a_finished_one(tmp_path: Path) -> None:
+    bed = make_bed(tmp_path / "workspace")
+    assert interrupt(bed, signal.SIGKILL) == -signal.SIGKILL
+    assert not list(bed.environments.glob("*/.complete"))
+    again = bed.run("run", "show")
+    assert shown(again)["torch"] == "2.13.0"
+    assert "was interrupted; building it again" in again.stderr
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_build_stopped_by_a_signal_exits_with_its_code(
+    tmp_path: Path, how: signal.Signals, code: int
+) -> None:
+    bed = make_bed(tmp_path / "workspace")
+    assert interrupt(bed, how) == code
+    assert not list(bed.environments.glob("*/.complete"))
+
+
+def test_a_cache_path_with_a_blank_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bed = make_bed(tmp_path / "a b" / "workspace")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(bed.home / "cache"))
+    monkeypatch.setattr(venvs, "create", lambda folder, python: folder.mkdir(parents=True))
+    monkeypatch.setattr(venvs, "pip_install", lambda *words: None)
+    found = manifest.find(None, bed.root, bed.root)
+    prefix = environment.prepare(found, stack.choose(found, "cpu", Machine()))
+    assert prefix.is_relative_to(bed.home / "cache")
+    assert "set XDG_CACHE_HOME" in capsys.readouterr().err

@@ -103,7 +103,7 @@ def test_another_system_is_told_which_there_are(
 
 
 def test_an_unknown_environment_is_named_with_those_there_are(found: manifest.Manifest) -> None:
-    with pytest.raises(ConfigurationError, match="no environment 'sm87'; pixi.toml has default"):
+    with pytest.raises(ConfigurationError, match=r"no environment 'sm87'; pixi\.toml has default"):
         choose(found, "sm87", machine())
 
 

@@ -1,4 +1,4 @@
-"""A small workspace with wheels of its own, so that real venv and pip build it without a network."""
+"""A small workspace with wheels of its own: real venv and pip build it without a network."""
 
 from __future__ import annotations
 

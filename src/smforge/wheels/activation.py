@@ -12,7 +12,7 @@ from pathlib import Path
 
 from smforge.errors import ToolchainError
 from smforge.venvs import python_of, say
-from smforge.wheels.manifest import Manifest
+from smforge.wheels.manifest import DEFAULT, Manifest
 from smforge.wheels.stack import Stack
 
 _SEPARATOR = "____SMFORGE_ENVIRONMENT____"
@@ -42,16 +42,18 @@ def _base(manifest: Manifest, stack: Stack, prefix: Path) -> dict[str, str]:
     programs = str(python_of(prefix).parent)
     path = os.environ.get("PATH", os.defpath)
     workspace = manifest.data.get("workspace", {})
+    name = workspace.get("name", manifest.root.name)
+    suffix = "" if stack.environment == DEFAULT else f":{stack.environment}"
     dropped = ("PYTHONHOME", "SMFORGE_WHEELS", "SMFORGE_TIER")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return kept | {
         "PATH": path if path.startswith(programs + os.pathsep) else programs + os.pathsep + path,
         "CONDA_SHLVL": "1",
         "CONDA_PREFIX": str(prefix),
-        "CONDA_DEFAULT_ENV": f"{workspace.get('name', manifest.root.name)}:{stack.environment}",
+        "CONDA_DEFAULT_ENV": name + suffix,
         "VIRTUAL_ENV": str(prefix),
         "PIXI_PROJECT_ROOT": str(manifest.root),
-        "PIXI_PROJECT_NAME": workspace.get("name", manifest.root.name),
+        "PIXI_PROJECT_NAME": name,
         "PIXI_PROJECT_MANIFEST": str(manifest.path),
         "PIXI_PROJECT_VERSION": workspace.get("version", "NO_VERSION_SPECIFIED"),
         "PIXI_ENVIRONMENT_NAME": stack.environment,

@@ -1,0 +1,129 @@
+"""Choose the packages of every environment and platform with rattler's solver.
+
+A problem that occurs twice (sm86 on its platform is what `default` holds there) is solved once, and
+nothing here depends on the order in which solves end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rattler import ChannelPriority, RepoDataRecord, solve
+from rattler.exceptions import GatewayError, SolverError
+
+from smforge.errors import ConfigurationError, ToolchainError
+from smforge.locks.buildenv import SourcePackage, Sources
+from smforge.locks.index import Index, Source
+from smforge.locks.manifest import Platform, Requirement
+from smforge.locks.records import Entry, entry_from_record, match_spec, virtual_packages
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One environment on one platform, and the records to keep where they still fit."""
+
+    environment: str
+    platform: Platform
+    requirements: tuple[Requirement, ...]
+    locked: tuple[RepoDataRecord, ...] = ()
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """Equal for problems with the same answer."""
+        locked = tuple(sorted(record.url for record in self.locked))
+        return self.platform.key, self.requirements, locked
+
+
+class Unsolvable(ConfigurationError):
+    """No set of packages meets the requirements; `explanation` is rattler's own tree."""
+
+    def __init__(self, problem: Problem, explanation: str) -> None:
+        super().__init__(
+            f"environment {problem.environment} has no solution on {problem.platform.name} "
+            "(rattler's reason is above): change its lines in pixi.toml; pixi.lock is as it was"
+        )
+        self.explanation = explanation
+
+
+def solve_all(
+    problems: Sequence[Problem],
+    index: Index,
+    root: Path,
+    done: Callable[[Problem], object] = str,
+) -> list[list[Entry]]:
+    """The lock entries of each problem, in order; `done` is called as each is solved."""
+    return asyncio.run(_solve_all(problems, index, root, done))
+
+
+async def _solve_all(
+    problems: Sequence[Problem], index: Index, root: Path, done: Callable[[Problem], object]
+) -> list[list[Entry]]:
+    with Sources(root, lambda *ask: _ask(index.sources(ask[1]), *ask)) as sources:
+        await sources.prepare(
+            (requirement, problem.platform.subdir)
+            for problem in problems
+            for requirement in problem.requirements
+            if requirement.path
+        )
+        answers: dict[object, asyncio.Task[list[Entry] | SolverError]] = {}
+
+        async def answer(problem: Problem) -> list[Entry] | SolverError:
+            if problem.question not in answers:
+                coroutine = _solve(problem, index, sources)
+                answers[problem.question] = asyncio.create_task(coroutine)
+            result = await answers[problem.question]
+            done(problem)
+            return result
+
+        results = await asyncio.gather(*map(answer, problems))
+    for problem, result in zip(problems, results, strict=True):
+        if isinstance(result, SolverError):
+            raise Unsolvable(problem, str(result))
+    return [result for result in results if not isinstance(result, SolverError)]
+
+
+async def _solve(problem: Problem, index: Index, sources: Sources) -> list[Entry] | SolverError:
+    subdir = problem.platform.subdir
+    offered = sources.offered(problem.requirements, subdir)
+    specs = [requirement.spec for requirement in problem.requirements]
+    try:
+        records = await _ask(
+            [*([offered.repodata] if offered else []), *index.sources(subdir)],
+            specs, subdir, problem.platform.virtual_packages, problem.locked,
+        )  # fmt: skip
+    except SolverError as error:
+        return error
+    packages: Mapping[str, SourcePackage] = offered.packages if offered else {}
+    return [
+        packages[record.url].entry() if record.url in packages else entry_from_record(record)
+        for record in records
+    ]
+
+
+async def _ask(
+    sources: Iterable[Source],
+    specs: Iterable[str],
+    subdir: str,
+    virtual: Iterable[str] = (),
+    locked: Iterable[RepoDataRecord] = (),
+) -> list[RepoDataRecord]:
+    """One solve; SolverError where there is no solution."""
+    try:
+        records: list[RepoDataRecord] = await solve(
+            list(sources),
+            [match_spec(text) for text in specs],
+            platforms=[subdir, "noarch"],
+            virtual_packages=virtual_packages(virtual),
+            channel_priority=ChannelPriority.Strict,
+            locked_packages=list(locked),
+        )
+        return records
+    except GatewayError as error:
+        reason = str(error).splitlines()[0]
+        raise ToolchainError(
+            f"the channel could not be read: {reason}: check the network, or solve over a "
+            "folder with --channel-dir"
+        ) from None

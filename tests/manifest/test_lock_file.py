@@ -1,0 +1,150 @@
+"""A damaged lock gives one clear line, a kill leaves the old one, and the exit code is sure."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.manifest.lockspace import CHANNEL, REFERENCE, environ, lock, reference, tiny
+
+pytest.importorskip("rattler", reason="py-rattler is not installed: ./pixiw run test has it")
+
+TEXT = (REFERENCE / "pixi.lock").read_text("utf-8")
+FIRST = TEXT.index("- conda:", TEXT.index("\npackages:\n"))
+
+
+def damaged(tmp_path, content: str | bytes):
+    workspace = reference(tmp_path)
+    raw = content.encode() if isinstance(content, str) else content
+    (workspace / "pixi.lock").write_bytes(raw)
+    return lock(workspace, "--check")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\x80\x81" + TEXT.encode()[:100], "byte 0 is not UTF-8"),
+        ("", "its version is None, expected 7"),
+        (os.urandom(64).hex(), "its version is None, expected 7"),
+        (TEXT.replace("  depends:\n", "  depends: [\n", 1), "while parsing a flow node"),
+        (TEXT[: len(TEXT) // 2], "is damaged"),
+        (TEXT[:FIRST], "is damaged"),
+        (TEXT[:-40], "is damaged"),
+        (
+            TEXT.replace("platforms:\n", "<<<<<<< HEAD\nplatforms:\n=======\n>>>>>>> theirs\n", 1),
+            "line 2 is a merge conflict marker",
+        ),
+        (TEXT.replace("version: 7", "version: 6", 1), "its version is 6, expected 7"),
+        (TEXT.replace("version: 7", "version: 8", 1), "its version is 8, expected 7"),
+        (TEXT + "# a note\n", "edited by hand"),
+        (TEXT.replace("- __cuda=12.8", "-  __cuda=12.8", 1), "line 6 is not as pixi writes it"),
+        (TEXT.replace("  sha256: ", "  sha256: zz", 1), "is damaged"),
+    ],
+    ids=["bytes", "empty", "noise", "yaml", "half", "no-packages", "tail", "merge", "old", "new",
+         "comment", "blank", "hash"],
+)  # fmt: skip
+def test_a_damaged_lock_gives_one_clear_line(tmp_path, content, says):
+    result = damaged(tmp_path, content)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert says in result.stderr
+    assert "git checkout pixi.lock" in result.stderr
+
+
+def test_a_package_removed_by_hand_is_named(tmp_path):
+    from smforge.locks import read
+
+    locked = read.load(REFERENCE / "pixi.lock")
+    url = next(url for url in locked.packages if "/filelock-" in url)
+    lines = [line for line in TEXT.splitlines(True) if line.strip() != f"- conda: {url}"]
+    text = "".join(lines)
+    start = TEXT.index(f"\n- conda: {url}\n")
+    block = TEXT[start + 1 : TEXT.index("\n- conda:", start + 1) + 1]
+    body = block.partition("\n")[2]
+    result = damaged(tmp_path, text.replace(body, "", 1))
+    assert result.returncode == 2
+    assert "requires filelock: not locked" in result.stdout
+
+
+def test_a_lock_that_lost_its_last_line_is_noticed(tmp_path):
+    result = damaged(tmp_path, TEXT[: TEXT.rstrip().rindex("\n") + 1])
+    assert result.returncode == 2
+    assert "host environment: vc14_runtime" in result.stdout
+    assert "requires vcomp14" in result.stdout
+
+
+def test_a_version_changed_by_hand_is_named(tmp_path):
+    text = TEXT.replace("rich-15.0.0-pyhcf101f3_0", "rich-3.0.0-pyhcf101f3_0")
+    workspace = reference(tmp_path)
+    (workspace / "pixi.lock").write_text(text, "utf-8")
+    manifest = (workspace / "pixi.toml").read_text("utf-8").replace('rich = "*"', 'rich = ">=10"')
+    (workspace / "pixi.toml").write_text(manifest, "utf-8")
+    result = lock(workspace, "--check")
+    assert "pixi.toml requires rich >=10: 3.0.0 is locked" in result.stdout
+
+
+def test_a_missing_lock_names_the_command_that_makes_it(tmp_path):
+    result = lock(tiny(tmp_path), "--check")
+    assert result.returncode == 2
+    assert "run lock" in result.stderr
+
+
+def test_lock_does_not_overwrite_a_lock_it_cannot_read_but_upgrade_does(tmp_path):
+    workspace = tiny(tmp_path)
+    (workspace / "pixi.lock").write_text("<<<<<<< HEAD\n", "utf-8")
+    refused = lock(workspace, "--channel-dir", CHANNEL)
+    assert refused.returncode == 2
+    assert (workspace / "pixi.lock").read_text("utf-8") == "<<<<<<< HEAD\n"
+    assert lock(workspace, "--channel-dir", CHANNEL, "--upgrade").returncode == 0
+    assert lock(workspace, "--check").returncode == 0
+
+
+def test_a_kill_while_the_lock_is_written_leaves_the_old_file(tmp_path):
+    workspace = tiny(tmp_path)
+    assert lock(workspace, "--channel-dir", CHANNEL).returncode == 0
+    before = (workspace / "pixi.lock").read_bytes()
+    # Dies by SIGKILL between the last byte of the new file and its renaming.
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom smforge.locks import write\n"
+        "os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write.replace(Path(sys.argv[1]), 'version: 7\\n' * 100000)\n"
+    )
+    command = [sys.executable, "-c", script, str(workspace / "pixi.lock")]
+    killed = subprocess.run(command, env=environ(), check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (workspace / "pixi.lock").read_bytes() == before
+    assert lock(workspace, "--check").returncode == 0
+
+
+def test_ctrl_c_while_solving_exits_with_130_and_leaves_the_old_lock(tmp_path):
+    workspace = reference(tmp_path)
+    before = (workspace / "pixi.lock").read_bytes()
+    command = [sys.executable, "-m", "smforge", "lock", "--manifest-path", str(workspace),
+               "--channel-dir", str(CHANNEL), "--upgrade"]  # fmt: skip
+    process = subprocess.Popen(command, env=environ(), stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode in (130, 0), stderr  # 0: a fast machine was through
+    if process.returncode == 130:
+        assert (workspace / "pixi.lock").read_bytes() == before
+        assert "stopped" in stderr
+
+
+@pytest.mark.slow
+def test_thirty_solves_and_thirty_checks_end_with_their_own_exit_code(tmp_path):
+    """py-rattler crashes about every second interpreter that exits after a solve."""
+    workspaces = [tiny(tmp_path / str(number)) for number in range(30)]
+
+    def both(workspace):
+        solved = lock(workspace, "--channel-dir", CHANNEL).returncode
+        return solved, lock(workspace, "--check").returncode
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(both, workspaces)) == [(0, 0)] * 30
