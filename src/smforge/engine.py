@@ -63,6 +63,7 @@ class Engine:
                     say(f"warning: {warning}")
             # Shapes never change, but for a batch that is halved: then that one compiles anew.
             self.forward = torch.compile(self.model, backend=backend, dynamic=False)
+            say(f"compiling with {backend}: the first step takes up to a minute")
         except Exception as error:  # torch 2.0 refuses Python 3.11 here; backends import here
             self._fall_back(error)
 

@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -43,7 +43,7 @@ class Result:
 
 @dataclass
 class Job:
-    """A run under way; `done` updates were made, `saved` of them are in the checkpoint."""
+    """A run under way; `done` updates were made, `saved` of them are in the checkpoint, if any."""
 
     run: Path
     settings: Settings
@@ -51,7 +51,7 @@ class Job:
     engine: Engine
     stop: Stop
     done: int = 0
-    saved: int = 0
+    saved: int | None = None
     saved_at: float = 0.0
 
     def go(self, strict: bool) -> Result:
@@ -59,9 +59,10 @@ class Job:
         try:
             return self.start(strict)
         except OSError as error:
+            whole = f"its checkpoint of step {self.saved} is whole: make room, then "
+            advice = f"{whole}{self.resume_command}" if self.saved is not None else "make room"
             raise ConfigurationError(
-                f"{self.run} cannot be written ({error.strerror}); its checkpoint of step "
-                f"{self.saved} is whole: make room, then {self.resume_command}"
+                f"{self.run} cannot be written ({error.strerror}); {advice}"
             ) from error
 
     def start(self, strict: bool) -> Result:
@@ -70,8 +71,7 @@ class Job:
         print(f"model     {self.engine.model.size:,} parameters; to beat: {tables.bigram:.3f} nats "
               f"per byte, a table of byte pairs ({tables.unigram:.3f}: of single bytes)",
               flush=True)  # fmt: skip
-        self.saved = self.done
-        if not self.done:
+        if self.saved is None:
             self.save()
         with (
             Metrics(self.run / "metrics.jsonl", self.done) as metrics,
@@ -109,7 +109,6 @@ class Job:
             metric = Metric(self.done, loss, self.validate(), tokens / seconds[-1])
             metrics.add(metric)
             bar.step(metric, self.engine.memory)
-        self.stop.waits = False
 
     @property
     def unfinished(self) -> bool:
@@ -152,7 +151,10 @@ class Job:
         return time.perf_counter() - now
 
     def save(self) -> None:
-        """Write the checkpoint of `done` updates."""
+        """Write the checkpoint of `done` updates, unless it is there."""
+        self.saved_at = time.perf_counter()
+        if self.saved == self.done:
+            return
         state = {
             "step": self.done,
             "settings": asdict(self.settings),
@@ -162,6 +164,12 @@ class Job:
         model = self.engine.model
         checkpoint.save(self.run, model.state_dict(), state, asdict(model.shape))
         self.saved, self.saved_at = self.done, time.perf_counter()
+
+    def restore(self, weights: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Go on where a checkpoint was written."""
+        self.engine.restore(weights, state)
+        self.done = self.saved = state["step"]
+        self.saved_at = time.perf_counter()
 
     def count_steps(self, seconds: float, bar: Bar) -> None:
         """Fix the number of steps now that the time of one is known."""
@@ -181,8 +189,8 @@ class Job:
 
     def finish(self, metrics: Metrics, tables: dict[str, float]) -> Metric:
         """Write the last checkpoint, the curve and a sample; return the last step's metric."""
-        if self.saved != self.done:
-            self.save()
+        self.save()
+        self.stop.waits = False
         plot(self.run / "loss.png", metrics.kept, tables)
         text = self.engine.sample(SAMPLE_PROMPT, SAMPLE_BYTES, self.settings.seed)
         sample = text.decode("utf-8", "replace")

@@ -42,7 +42,7 @@ class Bar:
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"),
             console=self._console,
         )  # fmt: skip
-        self._task = self._bar.add_task("training", total=total or None, text="compiling")
+        self._task = self._bar.add_task("training", total=total or None, text="first step")
 
     def __enter__(self) -> Bar:
         if self._live:

@@ -42,7 +42,8 @@ class Stop:
         trace: TracebackType | None,
     ) -> None:
         for signum, handler in self._before.items():
-            signal.signal(signum, handler)
+            if handler is not None:  # None: not set from Python, so not to be set back from it
+                signal.signal(signum, handler)
 
     def _came(self, signum: int, _frame: FrameType | None) -> None:
         again, self.signum = bool(self.signum), signum

@@ -128,8 +128,7 @@ def train(
                 compare_steps(job, lambda: build(chosen, place, decided), compare, strict)
                 return None
             if state:
-                job.engine.restore(weights, state)
-                job.done = state["step"]
+                job.restore(weights, state)
             return job.go(strict)
 
 
@@ -210,6 +209,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         train(**settings)
     except Stopped as stopped:
+        print(f"smforge: stopped by {stopped}", file=sys.stderr)
         return stopped.exit_code
     return 0
 

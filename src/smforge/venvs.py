@@ -20,8 +20,8 @@ from smforge.filelock import locked
 
 _MARK = ".complete"
 
-# What would put packages elsewhere; the user's settings of index, proxy and cache stay.
-_MISPLACING = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PYTHONHOME", "PYTHONPATH")
+# What would put packages elsewhere or ask for others; settings of index, proxy and cache stay.
+_DROPPED = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_CONSTRAINT", "PYTHONHOME", "PYTHONPATH")
 
 
 def say(line: str) -> None:
@@ -143,7 +143,7 @@ def pip_install(python: Path, requirements: Path, log: Path, *options: str) -> N
 
 
 def _environ() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _MISPLACING}
+    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     return kept | {"PIP_USER": "0"}
 
 

@@ -262,7 +262,7 @@ def test_wget_serves_where_there_is_no_curl(bed: Bed) -> None:
 
 def test_a_server_that_does_not_answer_costs_three_seconds(bed: Bed) -> None:
     (bed.folder / "bin" / "curl").unlink()
-    bed.stub("wget", "sleep 30")
+    bed.stub("wget", "sleep 600")
     done = bed.run("run", "x")
     assert done.stdout == "wheel engine: run x\n"
 

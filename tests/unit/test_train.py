@@ -211,6 +211,14 @@ def test_a_second_signal_stops_at_once(folder: Path, monkeypatch: pytest.MonkeyP
     assert checkpoint.load(only_run(folder))[1]["step"] == 0
 
 
+def test_a_signal_before_the_first_step_exits_with_its_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("smforge.data.load", lambda *_: signal.raise_signal(signal.SIGTERM))
+    assert cli.main(["train", *flags(folder)]) == 143
+    assert capsys.readouterr().err == "smforge: stopped by SIGTERM\n"
+
+
 def test_signals_are_given_back(folder: Path) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     small(folder)
@@ -316,6 +324,17 @@ def test_a_full_disk_is_one_line_and_the_checkpoint_survives(
     run = only_run(folder)
     assert f"step {checkpoint.load(run)[1]['step']} is whole" in error
     assert train(resume=run)
+
+
+def test_a_disk_that_is_full_from_the_start_is_said_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigurationError, match=r"No space left on device\); make room$"):
+        small(folder)
 
 
 @pytest.mark.parametrize(
