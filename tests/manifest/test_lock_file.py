@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.manifest.lockspace import CHANNEL, REFERENCE, environ, lock, reference, tiny
+from tests.manifest.lockspace import CHANNEL, REFERENCE, environ, lock, reference, replace_in, tiny
 
 pytest.importorskip("rattler", reason="py-rattler is not installed: ./pixiw run test has it")
 
@@ -123,18 +125,21 @@ def test_a_kill_while_the_lock_is_written_leaves_the_old_file(tmp_path):
 
 
 def test_ctrl_c_while_solving_exits_with_130_and_leaves_the_old_lock(tmp_path):
-    workspace = reference(tmp_path)
+    workspace = tiny(tmp_path)
+    assert lock(workspace, "--channel-dir", CHANNEL).returncode == 0
     before = (workspace / "pixi.lock").read_bytes()
     command = [sys.executable, "-m", "smforge", "lock", "--manifest-path", str(workspace),
-               "--channel-dir", str(CHANNEL), "--upgrade"]  # fmt: skip
-    process = subprocess.Popen(command, env=environ(), stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode in (130, 0), stderr  # 0: a fast machine was through
-    if process.returncode == 130:
-        assert (workspace / "pixi.lock").read_bytes() == before
-        assert "stopped" in stderr
+               "--upgrade"]  # fmt: skip
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a channel that never answers
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/channel"
+        replace_in(workspace / "pixi.toml", '"conda-forge"', f'"{address}"')
+        process = subprocess.Popen(command, env=environ(), stderr=subprocess.PIPE, text=True)
+        connection, _ = silent.accept()
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+        connection.close()
+    assert (process.returncode, stderr) == (130, "smforge: stopped\n")
+    assert (workspace / "pixi.lock").read_bytes() == before
 
 
 @pytest.mark.slow
@@ -148,3 +153,54 @@ def test_thirty_solves_and_thirty_checks_end_with_their_own_exit_code(tmp_path):
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(both, workspaces)) == [(0, 0)] * 30
+
+
+@pytest.fixture
+def channel_server():
+    """The committed linux-64 index as a real channel on loopback; yields its address."""
+    shown = {f"/conda-forge/{s}/repodata.json.zst": CHANNEL / s / "repodata.json.zst" for s in
+             ("linux-64", "noarch")}  # fmt: skip
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            found = shown.get(self.path)
+            body = found.read_bytes() if found else b""
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/conda-forge"
+        server.shutdown()
+
+
+def test_without_a_folder_the_channel_is_asked_over_http(tmp_path, channel_server, monkeypatch):
+    monkeypatch.setenv("RATTLER_CACHE_DIR", str(tmp_path / "cache"))
+    online, offline = tiny(tmp_path / "online"), tiny(tmp_path / "offline")
+    for workspace in (online, offline):
+        replace_in(workspace / "pixi.toml", '"conda-forge"', f'"{channel_server}"')
+    result = lock(online)
+    assert result.returncode == 0, result.stderr
+    assert lock(offline, "--channel-dir", CHANNEL).returncode == 0
+    text = (online / "pixi.lock").read_text("utf-8")
+    assert f"{channel_server}/linux-64/python-3.12" in text
+    assert text == (offline / "pixi.lock").read_text("utf-8")
+
+
+def test_a_channel_that_cannot_be_reached_is_a_toolchain_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("RATTLER_CACHE_DIR", str(tmp_path / "cache"))
+    workspace = tiny(tmp_path / "workspace")
+    replace_in(workspace / "pixi.toml", '"conda-forge"', '"http://127.0.0.1:9/nothing"')
+    result = lock(workspace)
+    assert result.returncode == 4
+    assert result.stderr.count("\n") == 1
+    assert "--channel-dir" in result.stderr
+    assert not (workspace / "pixi.lock").exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import zstandard
-from rattler import Channel, SparseRepoData
+from rattler import Channel, Gateway, SparseRepoData
 
 from smforge.errors import ConfigurationError
 
@@ -23,6 +23,7 @@ class Index:
 
     def __init__(self, sources: dict[str, list[Source]]) -> None:
         self._sources = sources
+        self.gateway = Gateway()  # one for all solves: it remembers what it fetched
 
     def sources(self, subdir: str) -> list[Source]:
         """What the solver asks for `subdir` and noarch, highest channel first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rattler import ChannelPriority, RepoDataRecord, solve
@@ -61,7 +62,7 @@ def solve_all(
 async def _solve_all(
     problems: Sequence[Problem], index: Index, root: Path, done: Callable[[Problem], object]
 ) -> list[list[Entry]]:
-    with Sources(root, lambda *ask: _ask(index.sources(ask[1]), *ask)) as sources:
+    with Sources(root, partial(_ask, index)) as sources:
         await sources.prepare(
             (requirement, problem.platform.subdir)
             for problem in problems
@@ -89,11 +90,10 @@ async def _solve(problem: Problem, index: Index, sources: Sources) -> list[Entry
     subdir = problem.platform.subdir
     offered = sources.offered(problem.requirements, subdir)
     specs = [requirement.spec for requirement in problem.requirements]
+    extra = [offered.repodata] if offered else []
+    virtual = problem.platform.virtual_packages
     try:
-        records = await _ask(
-            [*([offered.repodata] if offered else []), *index.sources(subdir)],
-            specs, subdir, problem.platform.virtual_packages, problem.locked,
-        )  # fmt: skip
+        records = await _ask(index, specs, subdir, virtual, problem.locked, extra)
     except SolverError as error:
         return error
     packages: Mapping[str, SourcePackage] = offered.packages if offered else {}
@@ -104,17 +104,19 @@ async def _solve(problem: Problem, index: Index, sources: Sources) -> list[Entry
 
 
 async def _ask(
-    sources: Iterable[Source],
+    index: Index,
     specs: Iterable[str],
     subdir: str,
-    virtual: Iterable[str] = (),
+    virtual: Iterable[str],
     locked: Iterable[RepoDataRecord] = (),
+    extra: Iterable[Source] = (),
 ) -> list[RepoDataRecord]:
-    """One solve; SolverError where there is no solution."""
+    """One solve, `extra` before the channels; SolverError where there is no solution."""
     try:
         records: list[RepoDataRecord] = await solve(
-            list(sources),
+            [*extra, *index.sources(subdir)],
             [match_spec(text) for text in specs],
+            gateway=index.gateway,
             platforms=[subdir, "noarch"],
             virtual_packages=virtual_packages(virtual),
             channel_priority=ChannelPriority.Strict,
