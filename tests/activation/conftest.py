@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.windows.wine import Wine
+
+from .windows_bed import Machine
+
 REPO = Path(__file__).resolve().parents[2]
 SCRIPT = REPO / "activation" / "activate.sh"
 LOCK_HASH = "51698ef5b54028cb"
@@ -119,6 +123,20 @@ class Bed:
 @pytest.fixture
 def bed(tmp_path: Path) -> Bed:
     return Bed(tmp_path / "machine")
+
+
+@pytest.fixture
+def machine(wine: Wine, tmp_path: Path) -> Machine:
+    """A Windows machine with the Build Tools of Visual Studio 2022."""
+    made = Machine(wine, tmp_path / "m")
+    made.visual_studio()
+    return made
+
+
+@pytest.fixture
+def bare(wine: Wine, tmp_path: Path) -> Machine:
+    """A Windows machine without Visual Studio."""
+    return Machine(wine, tmp_path / "m")
 
 
 @pytest.fixture
