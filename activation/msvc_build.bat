@@ -5,8 +5,9 @@ for %%N in (best where newer older x86) do set "_b_%%N="
 set "_b_newest=0"
 rem Nobody else may be able to write where the cache lies: Everyone, Authenticated Users, Users.
 for %%S in (S-1-1-0 S-1-5-11 S-1-5-32-545) do "%SystemRoot%\System32\icacls.exe" "%_smf_dir%" /findsid *%%S >>"%_smf_tmp%\rights" 2>nul
-"%SystemRoot%\System32\find.exe" /i "%_smf_dir%" <"%_smf_tmp%\rights" >nul
+"%SystemRoot%\System32\find.exe" "%_smf_dir%" <"%_smf_tmp%\rights" >nul
 if not errorlevel 1 echo 1 >"%_smf_tmp%\refused"
+if errorlevel 2 echo 1 >"%_smf_tmp%\refused"
 if exist "%_smf_tmp%\refused" exit 1
 
 for %%N in (smforge key file text must must2 status PATH+) do set "%%N="

@@ -9,7 +9,7 @@ for /f "usebackq tokens=1* delims==" %%Y in ("%_smf_file%") do if "%%Y"=="end" i
 if not defined _smf_whole goto :clear
 for /f "usebackq tokens=1* delims==" %%Y in ("%_smf_file%") do if "%%Y"=="file" set "_smf_version=%%Z"
 if defined _smf_version set "_smf_version=%_smf_version:"=%"
-if not exist "%_smf_version%" set "_smf_version="
+if defined _smf_version if not exist "%_smf_version%" set "_smf_version="
 if defined _smf_version for /f "usebackq delims=" %%Y in ("%_smf_version%") do set "_smf_text=%%Y"
 if defined _smf_text set "_smf_text=%_smf_text:"=%"
 for %%N in (smforge key file text must must2 status PATH+ end) do set "_smf_own_%%N=1"

@@ -1,4 +1,4 @@
-"""activation/msvc*.bat under Wine's cmd.exe: which Visual C++ is taken, and when the cache holds."""
+"""activation/msvc*.bat under Wine: which Visual C++ is taken, and when the cache holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 

@@ -116,7 +116,7 @@ class Machine:
             file(folder / "VC/Tools/MSVC" / toolset / "bin" / host / "cl.exe")
         build = folder / "VC/Auxiliary/Build"
         write_batch(build / "Microsoft.VCToolsVersion.default.txt", toolsets[-1] + "\n")
-        major = {"2019": "16", "2022": "17"}.get(name.split("/")[0], "18")
+        major = {"2019": "16", "2022": "17"}.get(name.split("/", maxsplit=1)[0], "18")
         values = {"DEFAULT": toolsets[-1], "EXTRA": extra, "CHILDREN": children, "MAJOR": major}
         text = VCVARS
         for key, value in values.items():
