@@ -19,6 +19,8 @@ if defined CUDA_HOME set "CUDA_HOME=%CUDA_HOME:"=%"
 if defined PYTHONPATH set "PYTHONPATH=%PYTHONPATH:"=%"
 if defined SMFORGE_CC set "SMFORGE_CC=%SMFORGE_CC:"=%"
 if defined SMFORGE_MSVC set "SMFORGE_MSVC=%SMFORGE_MSVC:"=%"
+if defined SMFORGE_VC set "SMFORGE_VC=%SMFORGE_VC:"=%"
+if defined VSCMD_ARG_TGT_ARCH set "VSCMD_ARG_TGT_ARCH=%VSCMD_ARG_TGT_ARCH:"=%"
 if defined VCToolsVersion set "VCToolsVersion=%VCToolsVersion:"=%"
 
 call "%~dp0stack.bat"

@@ -24,7 +24,7 @@ _smf_activate() {
   # Of the shell's own settings nothing changes: local - brings its options back.
   local - IFS=$' \t\n' _smf_here=${BASH_SOURCE[0]} _smf_status=ok _smf_found=""
   local _smf_cuda="" _smf_key="" _smf_own="" _smf_compiler="" _smf_helper
-  set +efu
+  set +fu
   if [[ $_smf_here != /* ]]; then _smf_here=$PWD/$_smf_here; fi
   _smf_here=${_smf_here//\/.\//\/} _smf_here=${_smf_here%/*}
   for _smf_helper in stack compiler toolkit caches; do

@@ -8,6 +8,8 @@ set "_smf_rid="
 set "_smf_number="
 if exist "%_smf_kept%" for /f "usebackq tokens=1,2 delims=," %%A in ("%_smf_kept%") do set "_smf_rid=%%A"
 if exist "%_smf_kept%" for /f "usebackq tokens=1,2 delims=," %%A in ("%_smf_kept%") do set "_smf_number=%%B"
+if defined _smf_rid set "_smf_rid=%_smf_rid:"=%"
+if defined _smf_number set "_smf_number=%_smf_number:"=%"
 for /f "delims=0123456789" %%Y in ("%_smf_rid%%_smf_number%") do set "_smf_rid="
 if not defined _smf_rid goto :build
 set "_smf_root=%SystemDrive%\smf\%_smf_rid%"

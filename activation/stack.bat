@@ -19,6 +19,7 @@ if defined _smf_cuda for /f "tokens=3 delims=-" %%Y in ("%_smf_cuda%") do set "_
 if defined _smf_cuda for /f "delims=0123456789." %%Y in ("%_smf_cuda%") do set "_smf_cuda="
 if defined _smf_triton for /f "tokens=2* delims=-" %%Y in ("%_smf_triton%") do set "_smf_triton=-%%Z"
 rem The first 8 hexadecimal digits of the lock's hash; else, under conda, size and time of the history.
+if defined _smf_key set "_smf_key=%_smf_key:"=%"
 if defined _smf_key for /f "delims=0123456789abcdef" %%Y in ("%_smf_key%") do set "_smf_key="
 if defined _smf_key set "_smf_key=%_smf_key:~0,8%"
 if not defined _smf_time goto :bounds

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,10 +15,10 @@ import pytest
 
 from tests.windows.wine import Wine
 
-from .windows_bed import Machine
+from .windows_bed import SCRIPTS, Machine
 
 REPO = Path(__file__).resolve().parents[2]
-SCRIPT = REPO / "activation" / "activate.sh"
+SCRIPT = SCRIPTS / "activate.sh"
 LOCK_HASH = "51698ef5b54028cb"
 GCC = "bin/x86_64-conda-linux-gnu-"
 TOOLKIT = (
@@ -126,17 +127,24 @@ def bed(tmp_path: Path) -> Bed:
 
 
 @pytest.fixture
-def machine(wine: Wine, tmp_path: Path) -> Machine:
+def short_path() -> Iterator[Path]:
+    """A temporary folder with a short name: the length of paths is among what is tested."""
+    with tempfile.TemporaryDirectory(prefix="s-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def machine(wine: Wine, short_path: Path) -> Machine:
     """A Windows machine with the Build Tools of Visual Studio 2022."""
-    made = Machine(wine, tmp_path / "m")
+    made = Machine(wine, short_path / "m")
     made.visual_studio()
     return made
 
 
 @pytest.fixture
-def bare(wine: Wine, tmp_path: Path) -> Machine:
+def bare(wine: Wine, short_path: Path) -> Machine:
     """A Windows machine without Visual Studio."""
-    return Machine(wine, tmp_path / "m")
+    return Machine(wine, short_path / "m")
 
 
 @pytest.fixture

@@ -63,6 +63,12 @@ def test_no_compiler_at_all_is_no_gcc(bed: Bed) -> None:
     assert "install the system's gcc and g++" in result["SMFORGE_REASON"]
 
 
+def test_a_pattern_in_PATH_is_a_name_as_any_other(bed: Bed) -> None:
+    for name in ("gcc", "g++"):
+        program(bed.root / "folder" / name)
+    assert bed.go(PATH=f"{bed.root}/fold*:{bed.bin}")["SMFORGE_STATUS"] == "no-gcc"
+
+
 def test_no_cxx_compiler_is_no_gcc(bed: Bed) -> None:
     program(bed.bin / "gcc")
     result = bed.go()

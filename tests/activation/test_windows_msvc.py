@@ -165,6 +165,11 @@ def test_a_vcvars64_that_fails_or_wanders_stops_nothing(bare: Machine, line: str
     assert list((bare.local / "smforge").glob("new*")) == []
 
 
+def test_a_vcvars64_that_sets_another_toolset_is_msvc_broken(bare: Machine) -> None:
+    bare.visual_studio(extra='set "_version=14.29.30133"')
+    assert bare.go().status == "msvc-broken"
+
+
 def test_an_sdk_without_headers_is_msvc_broken(machine: Machine) -> None:
     (machine.files / SDK).unlink()
     result = machine.go()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from pathlib import Path
 from tests.windows.wine import Wine, windows_path, write_batch
 
 REPO = Path(__file__).resolve().parents[2]
-SCRIPTS = REPO / "activation"
+# Another folder of scripts: how the mutation tests show that a test notices a broken line.
+SCRIPTS = Path(os.environ.get("SMFORGE_TEST_SCRIPTS", REPO / "activation"))
 VCVARS = (Path(__file__).with_name("data") / "vcvars64.bat").read_bytes().decode()
 LOCK_HASH = "51698ef5b54028cb"
 TRITON = "3.7.1.post27-py311_0"
