@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import GCC, LOCK_HASH, REPO, Bed, Result, program
+from .windows_bed import SCRIPTS
 
 HELPERS = ("activate.sh", "stack.sh", "compiler.sh", "toolkit.sh", "caches.sh")
 
@@ -275,7 +276,7 @@ def test_no_prefix(bed: Bed, prefix: str) -> None:
 def test_a_broken_helper_leaves_the_status_aborted_and_the_shell_alive(
     bed: Bed, tmp_path: Path, helper: str
 ) -> None:
-    folder = shutil.copytree(REPO / "activation", tmp_path / "copy")
+    folder = shutil.copytree(SCRIPTS, tmp_path / "copy")
     (folder / helper).write_text("if then\n")
     bed.script = folder / "activate.sh"
     result = bed.go("set -eu", after="export REACHED=1")

@@ -39,7 +39,7 @@ BATCH = [
     ("msvc_build.bat", 'do set "%%N="\nfor %%N in (__VSCMD', 'do rem\nfor %%N in (__VSCMD',
      "include_and_lib_of_outside"),
     ("msvc_build.bat", 'if not "%VCToolsVersion%"==', GONE, "vcvars64_that_sets_another"),
-    ("msvc_toolset.bat", 'if "%_b_version%" gtr "%_smf_max%" exit', GONE, "toolset_that_nvcc_accepts"),
+    ("msvc_toolset.bat", 'gtr "%_smf_max%" exit', 'gtr "9" exit', "toolset_that_nvcc_accepts"),
     ("msvc_toolset.bat", "if %_b_number% leq", GONE, "toolset_that_nvcc_accepts"),
     ("compiler.bat", 'if not "%CC:;=%"', GONE, "a_bad_CC_is_replaced[list]"),
     ("toolkit.bat", 'if not "%_smf_new%"=="%_smf_flags%"', GONE, "flags_with_a_quotation_mark"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -16,19 +14,13 @@ from .wine import Result, Wine, missing
 FIXTURES = {"wine", "wine_cmd", "windows_python"}
 
 
-def give_up(reason: str) -> NoReturn:
-    """Skip; fail where SMFORGE_NO_SKIP says that this machine is meant to have Wine."""
-    if "wine" in os.environ.get("SMFORGE_NO_SKIP", "").split(","):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
 def wine() -> Wine:
     """Wine with a prefix that is ready; the test is skipped, with the reason, without it."""
-    reason = missing()
-    if reason:
-        give_up(reason)
+    from tests.conftest import skip_or_fail
+
+    if reason := missing():
+        skip_or_fail("wine", reason)
     return Wine.prepare()
 
 
@@ -45,9 +37,12 @@ def wine_cmd(wine: Wine, tmp_path: Path) -> Callable[..., Result]:
 @pytest.fixture(scope="session")
 def windows_python(wine: Wine) -> WindowsPython:
     """A Windows CPython 3.11 under Wine."""
+    from tests.conftest import skip_or_fail
+
     host = python_bed.host_python()
     if host is None:
-        give_up("no Python 3.11 here, whose standard library the Windows Python borrows")
+        skip_or_fail("wine", "no Python 3.11 here, whose library the Windows Python borrows")
+    assert host is not None
     return python_bed.prepare(wine, host)
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .fixtures import give_up
 from .python import WindowsPython
-from .wine import Result, Wine, windows_path
+from .wine import COMPILER, Result, Wine, missing, windows_path
 
 Cmd = Callable[..., Result]
 
@@ -59,18 +58,9 @@ def test_a_windows_python_imports_from_a_folder(
     assert result.stdout == "\xe9\n", result.stderr
 
 
-def test_without_wine_a_test_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SMFORGE_NO_SKIP", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="no wine here"):
-        give_up("no wine here")
-
-
-def test_without_wine_a_test_fails_where_wine_is_meant_to_be(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("SMFORGE_NO_SKIP", "chromium,wine")
-    with pytest.raises(pytest.fail.Exception, match="no wine here"):
-        give_up("no wine here")
+def test_what_is_missing_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None if name == COMPILER else "/bin/x")
+    assert missing() == f"no {COMPILER} here (packages: gcc-mingw-w64-x86-64)"
 
 
 def test_paths_are_below_the_drive_Z() -> None:
