@@ -1,7 +1,7 @@
 """Users of the channel: solved and installed over http, and used by a Windows Python under Wine.
 
-python, pytorch, ucrt, vc14_runtime and setuptools are stand-ins that these tests make; triton-windows
-is the package that the recipe makes from the real wheel.
+python, pytorch, ucrt, vc14_runtime and setuptools are stand-ins that these tests make;
+triton-windows is the package that the recipe makes from the real wheel.
 """
 
 from __future__ import annotations

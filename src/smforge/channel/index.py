@@ -30,8 +30,8 @@ def index(channel: Path) -> None:
         archive.read_info(package)  # rattler's indexer stops without naming the file
     command = [sys.executable, "-m", "smforge.channel.index", str(channel)]
     # found where this module was found, however that was
-    package = str(Path(__file__).resolve().parents[2])
-    search = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    source = str(Path(__file__).resolve().parents[2])
+    search = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     environ = os.environ | {"PYTHONPATH": search}
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     if run.returncode:
