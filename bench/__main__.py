@@ -1,4 +1,4 @@
-"""Run one benchmark of this folder in the tool environment: `./pixiw run benchmark NAME [--json]`."""
+"""Run one benchmark in the tool environment: `./pixiw run benchmark NAME [--json]`."""
 
 from __future__ import annotations
 
