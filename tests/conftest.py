@@ -9,6 +9,10 @@ import pytest
 
 from smforge.probe.gpu import GPU, Machine
 
+from .windows.fixtures import mark_wine, windows_python, wine, wine_cmd
+
+__all__ = ["windows_python", "wine", "wine_cmd"]  # fixtures, for every folder
+
 ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = frozenset(os.environ.get("SMFORGE_NO_SKIP", "").replace(",", " ").split())
 
@@ -34,3 +38,7 @@ def machine(
 def root() -> Path:
     """The checkout."""
     return ROOT
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_wine(items)

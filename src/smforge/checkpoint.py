@@ -12,6 +12,7 @@ import json
 import os
 import pickle
 import secrets
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,9 @@ def _mark(path: Path) -> str:
 
 def _state(path: Path) -> dict[str, Any]:
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # torch 2.0 warns of its own storages here
+            warnings.filterwarnings("ignore", "TypedStorage is deprecated")
+            state = torch.load(path, map_location="cpu", weights_only=True)
         return {**state, "id": state["id"]}
     except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
         raise _damaged(path, error) from None

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from smforge import __version__
-from smforge.errors import SmforgeError
+from smforge.arguments import Parser
+from smforge.errors import ConfigurationError, SmforgeError
 
 # name -> (module with add_parser(subparsers) and run(args) -> int, one line of help)
 COMMANDS = {
@@ -29,9 +30,9 @@ exit codes: 0 fine, 1 internal error, 2 configuration, 3 no suitable GPU, 4 tool
 5 verification failed, 130/143 stopped by Ctrl-C or SIGTERM"""
 
 
-def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
+def build_parser(chosen: str | None = None) -> Parser:
     """The parser; only the chosen command's own options are loaded."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="smforge",
         description="Locked PyTorch and Triton environments for every NVIDIA GPU generation.",
         epilog=EXIT_CODES,
@@ -52,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in argv if not word.startswith("-")), None)
     try:
-        args = build_parser(chosen).parse_args(argv)
+        args, unknown = build_parser(chosen).parse_known_args(argv)
+        if unknown:
+            raise ConfigurationError(f"unknown: {' '.join(unknown)}; see smforge {chosen} --help")
         return int(args.run(args))
     except SmforgeError as error:
         complain(f"error: {error}")

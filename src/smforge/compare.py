@@ -45,11 +45,13 @@ def compare_steps(job: Job, build: Callable[[], Engine], count: int, strict: boo
         )
     if count < 2:
         raise ConfigurationError("--compare needs 2 steps or more: the first one compiles")
+    job.engine.fit(*job.batch())
     timings = {"eager": _show("eager", _time(job, count))}
     # One model at a time, so that both have the whole memory.
     del job.engine
     gc.collect()
     job.engine = build()
+    job.engine.fit(*job.batch())  # before compiling, so that the first step holds all of that
     job.engine.compile(job.run / "compile.log", strict, print)
     compiled = _time(job, count)
     ratio = None
@@ -66,7 +68,6 @@ def compare_steps(job: Job, build: Callable[[], Engine], count: int, strict: boo
 
 def _time(job: Job, count: int) -> Timing:
     job.done, seconds, loss = 0, [], 0.0
-    job.engine.fit(*job.batch())
     for _ in range(count):
         batch = job.batch()
         started = time.perf_counter()

@@ -75,7 +75,7 @@ class Job:
             self.save()
         with (
             Metrics(self.run / "metrics.jsonl", self.done) as metrics,
-            Bar(self.settings.steps, self.done) as bar,
+            Bar(self.settings.steps) as bar,
         ):
             if self.unfinished:
                 self.engine.fit(*self.batch())

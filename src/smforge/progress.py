@@ -33,11 +33,11 @@ class Bar:
     `total` may be 0 as long as the number of steps is not known. rich honours NO_COLOR.
     """
 
-    def __init__(self, total: int, done: int, console: Console | None = None) -> None:
-        self.total, self._first = total, done
+    def __init__(self, total: int, console: Console | None = None) -> None:
+        self.total = total
         self._console = console or Console()
         self._live = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._began, self._said = time.perf_counter(), 0.0
+        self._first, self._began, self._said = 0, 0.0, 0.0
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"),
             console=self._console,
@@ -77,8 +77,10 @@ class Bar:
         if metric.val_loss is not None:
             parts.append(f"validation {metric.val_loss:.3f}")
         parts += [f"{metric.tokens_per_s:,.0f} tokens/s", f"{memory / 2**30:.1f} GiB"]
-        if self.total:
-            pace = (now - self._began) / max(1, metric.step - self._first)
+        if not self._began:  # the first step compiles and warms up: what is left is told after it
+            self._first, self._began = metric.step, now
+        elif self.total:
+            pace = (now - self._began) / (metric.step - self._first)
             parts.append(f"{clock(pace * (self.total - metric.step))} left")
         return "  ".join(parts)
 

@@ -20,12 +20,18 @@ def add_parser(commands: Any) -> None:
         description=__doc__,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        # "-x" and "-q" are pytest's: with another prefix they are plain words to this parser.
+        prefix_chars="+",
+        add_help=False,
     )
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="PYTEST-ARGUMENT")
-    parser.set_defaults(run=run)
+    parser.add_argument("words", nargs="*", metavar="PYTEST-ARGUMENT")
+    parser.set_defaults(run=run, show_help=parser.print_help)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.words in (["-h"], ["--help"]):
+        args.show_help()
+        return 0
     if not in_workspace():
         raise ConfigurationError("the tests are in a checkout of smforge: run this task there")
     from smforge.tools import run_in_tool_environment

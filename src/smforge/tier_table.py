@@ -43,6 +43,14 @@ class Wheel:
 
 
 @dataclass(frozen=True)
+class Cuda:
+    """Host compilers that one CUDA's nvcc accepts: (least, greatest) _MSC_VER, newest gcc."""
+
+    msc_ver: tuple[int, ...]
+    gcc: int
+
+
+@dataclass(frozen=True)
 class Decision:
     """A choice that is made once, with the reason that is printed."""
 
@@ -104,12 +112,13 @@ class Tier:
 
 @dataclass(frozen=True)
 class Table:
-    """All tiers in rising order of capability, the stacks, and the torch/Triton pairs."""
+    """All tiers in rising order of capability, the stacks, CUDAs and torch/Triton pairs."""
 
     tiers: dict[str, Tier]
     stacks: dict[str, Stack]
     wheels: dict[str, Wheel]
     pairs: dict[str, str]
+    cuda: dict[str, Cuda]
 
     def __getitem__(self, name: str) -> Tier:
         try:
@@ -137,7 +146,7 @@ def load(path: Path | None = None) -> Table:
     """
     path = path or data_file("tiers.toml")
     raw, where = read_toml(path), shown(path)
-    unknown = set(raw) - {"schema", "pairs", "stack", "wheel", "tier"}
+    unknown = set(raw) - {"schema", "pairs", "cuda", "stack", "wheel", "tier"}
     if unknown:
         raise ConfigurationError(f"{where}: unknown key '{min(unknown)}'")
     if raw.get("schema") != 1:
@@ -153,8 +162,13 @@ def load(path: Path | None = None) -> Table:
         for name, row in raw.get("tier", {}).items()
     }
     tiers = named(Tier, rows, f"{where}: [tier")
-    table = Table(tiers, stacks, wheels, pairs)
+    cuda = {
+        version: build(Cuda, row, f'{where}: [cuda."{version}"]')
+        for version, row in raw.get("cuda", {}).items()
+    }
+    table = Table(tiers, stacks, wheels, pairs, cuda)
     check_pairs(table, where)
+    check_cuda(table, where)
     check_tiers(table, where)
     return table
 
@@ -199,6 +213,18 @@ def check_pairs(table: Table, where: str) -> None:
                 f"{where}: {label} pairs torch {torch} with Triton {triton}; [pairs] says "
                 f"{table.pairs.get(minor, 'nothing of torch ' + minor)}"
             )
+
+
+def check_cuda(table: Table, where: str) -> None:
+    """Every CUDA of a stack says which host compilers its nvcc accepts."""
+    for version, cuda in table.cuda.items():
+        if len(cuda.msc_ver) != 2 or cuda.msc_ver[0] > cuda.msc_ver[1]:
+            raise ConfigurationError(
+                f"{where}: [cuda.\"{version}\"] key 'msc_ver': expected [least, greatest]"
+            )
+    for stack in table.stacks.values():
+        if stack.nvcc and ".".join(stack.nvcc.split(".")[:2]) not in table.cuda:
+            raise ConfigurationError(f'{where}: [stack.{stack.name}] needs [cuda."{stack.nvcc}"]')
 
 
 def check_tiers(table: Table, where: str) -> None:

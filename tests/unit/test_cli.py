@@ -38,11 +38,19 @@ def test_help_names_every_command_and_the_exit_codes(capsys):
 
 
 @pytest.mark.parametrize("name", sorted(cli.COMMANDS))
-def test_every_command_has_help(name, capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([name, "--help"])
-    assert stop.value.code == 0
-    assert name in capsys.readouterr().out
+def test_every_command_has_help(name):
+    done = smforge(name, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"smforge {name}" in done.stdout
+
+
+def test_pytests_own_options_reach_it(monkeypatch):
+    from smforge import tools
+
+    seen = []
+    monkeypatch.setattr(tools, "run_in_tool_environment", lambda argv: seen.append(argv) or 0)
+    assert cli.main(["test", "-q", "-k", "tiers", "tests/unit", "-x"]) == 0
+    assert seen == [["-m", "pytest", "-q", "-k", "tiers", "tests/unit", "-x"]]
 
 
 def test_which_answers_for_another_machine():
@@ -72,6 +80,18 @@ def test_tiers_prints_every_tier_as_text_and_json():
     names = list(json.loads(data.stdout))
     assert names[0] == "cpu"
     assert all(name in text.stdout for name in names)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("nosuch",), (), ("which", "--nope"), ("tiers", "--json", "--readme"), ("train", "--steps=x")],
+)
+def test_a_wrong_option_is_one_line_and_2(words, capsys):
+    assert cli.main(words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert "--help" in shown.err
 
 
 def test_an_unexpected_error_is_one_line_and_1(monkeypatch, capsys):

@@ -29,7 +29,11 @@ def index(channel: Path) -> None:
     for package in sorted(channel.glob("*/*.conda")):
         archive.read_info(package)  # rattler's indexer stops without naming the file
     command = [sys.executable, "-m", "smforge.channel.index", str(channel)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    # found where this module was found, however that was
+    source = str(Path(__file__).resolve().parents[2])
+    search = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    environ = os.environ | {"PYTHONPATH": search}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     if run.returncode:
         reason = run.stderr.strip().splitlines()
         raise ToolchainError(f"{channel} was not indexed: {reason[-1] if reason else run}")

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import NoReturn
 
 from smforge import __version__, tables
+from smforge.arguments import Parser
 from smforge.errors import ConfigurationError, SmforgeError
 from smforge.probe import gpu
 from smforge.venvs import is_complete, say
@@ -31,13 +32,6 @@ examples:
 SMFORGE_ENGINE=pixi|wheels chooses the engine. No card: the CPU. Linux with an NVIDIA card: the
 stack that carries it, or exit 3 with the reason.
 exit codes: 0 fine, 2 configuration, 3 no suitable GPU, 4 toolchain or download; a task's own"""
-
-
-class _Parser(argparse.ArgumentParser):
-    """One line, as every other failure of the engine."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigurationError(f"{message}; {self.prog} --help")
 
 
 class _Stopped(BaseException):
@@ -83,8 +77,8 @@ def _main(argv: list[str]) -> int:
     return tasks.run(found, steps, lambda name: _activated(found, name))
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="./pixiw",
         description=_DESCRIPTION,
         epilog=_EPILOG,
