@@ -20,7 +20,7 @@ from rattler.exceptions import SolverError
 
 from smforge.errors import ConfigurationError
 from smforge.locks.manifest import SUBDIR_DEFAULTS, Requirement
-from smforge.locks.records import Entry, entry_from_record
+from smforge.locks.records import Entry, entry_from_record, spec_name
 from smforge.locks.run_exports import annotated, run_depends
 from smforge.locks.sources import Variant, render
 
@@ -115,6 +115,15 @@ class Sources:
             packages = [p for name, path in wanted for p in self._packages[name, path, subdir]]
             self._offers[*wanted, (subdir, "")] = self._offer(packages, subdir)
         return self._offers[*wanted, (subdir, "")]
+
+    def mentions(self, name: str) -> bool:
+        """Whether any rendered package depends on `name`, or is constrained by it."""
+        return any(
+            spec_name(spec) == name
+            for packages in self._packages.values()
+            for package in packages
+            for spec in (*package.depends, *package.variant.constrains)
+        )
 
     def _offer(self, packages: list[SourcePackage], subdir: str) -> Offer:
         files = {

@@ -21,13 +21,23 @@ SUBDIRS = ("linux-64", "win-64", "noarch")
 class Index:
     """Where packages come from, per subdir; made by `online` or `offline`."""
 
-    def __init__(self, sources: dict[str, list[Source]]) -> None:
+    def __init__(self, sources: dict[str, list[Source]], files: tuple[Path, ...] = ()) -> None:
         self._sources = sources
+        self._files = files  # the plain index, where it lies on this machine
+        self._mentioned: dict[str, bool] = {}
         self.gateway = Gateway()  # one for all solves: it remembers what it fetched
 
     def sources(self, subdir: str) -> list[Source]:
         """What the solver asks for `subdir` and noarch, highest channel first."""
         return self._sources[subdir]
+
+    def mentions(self, name: str) -> bool:
+        """Whether any record may depend on `name`; True where the index is not at hand."""
+        if name not in self._mentioned:
+            text = name.encode()
+            found = any(text in file.read_bytes() for file in self._files)
+            self._mentioned[name] = found or not self._files
+        return self._mentioned[name]
 
 
 def online(channels: tuple[str, ...]) -> Index:
@@ -46,11 +56,13 @@ def offline(channels: tuple[str, ...], folder: Path) -> Iterator[Index]:
     channel = Channel(channels[0])
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="smforge-")))
-        data = {}
+        data, files = {}, []
         for subdir in SUBDIRS:
             path = _plain(folder / subdir, temporary / f"{subdir}.json")
+            files.append(path)
             data[subdir] = stack.enter_context(_open(channel, subdir, path, folder))
-        yield Index({subdir: [data[subdir], data["noarch"]] for subdir in SUBDIRS[:2]})
+        sources: dict[str, list[Source]] = {s: [data[s], data["noarch"]] for s in SUBDIRS[:2]}
+        yield Index(sources, tuple(files))
 
 
 def _plain(folder: Path, temporary: Path) -> Path:

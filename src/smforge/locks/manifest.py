@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rattler.exceptions import InvalidMatchSpecError
+
 from smforge.errors import ConfigurationError
+from smforge.locks.records import match_spec
 from smforge.tables import read_toml
 
 SUBDIR_DEFAULTS = {
@@ -110,6 +113,8 @@ def _channel(channel: Any) -> str:
 
 
 def _platform(entry: Any) -> Platform:
+    if not isinstance(entry, str | dict):
+        raise ConfigurationError(f"pixi.toml: platform {entry!r}, expected a subdir or a table")
     table = {"platform": entry} if isinstance(entry, str) else dict(entry)
     subdir = table.pop("platform", table.get("name"))
     name = table.pop("name", subdir)
@@ -207,6 +212,9 @@ def _matches(selector: str, platform: Platform) -> bool:
 
 
 def _requirement(name: str, spec: Any) -> Requirement:
+    if not isinstance(spec, str | dict):
+        raise ConfigurationError(f"pixi.toml: dependency {name} is {spec!r}, expected a version "
+                                 'such as ">=2" or a table')  # fmt: skip
     table = {"version": spec} if isinstance(spec, str) else dict(spec)
     if "path" in table:
         _known(table, {"path"}, f"dependency {name}")
@@ -219,4 +227,8 @@ def _requirement(name: str, spec: Any) -> Requirement:
     table.setdefault("version", "*")
     fields = ",".join(f'{key.replace("-", "_")}="{value}"' for key, value in table.items())
     text = " ".join([name, *(str(table[key]) for key in ("version", "build") if key in table)])
+    try:
+        match_spec(f"{name}[{fields}]")
+    except InvalidMatchSpecError as error:
+        raise ConfigurationError(f"pixi.toml: `{text}` is no match spec: {error}") from None
     return Requirement(name, f"{name}[{fields}]", "", text)

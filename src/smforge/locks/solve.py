@@ -1,7 +1,8 @@
 """Choose the packages of every environment and platform with rattler's solver.
 
-A problem that occurs twice (sm86 on its platform is what `default` holds there) is solved once, and
-nothing here depends on the order in which solves end.
+Problems with the same answer are solved once: sm86 on its platform is what `default` holds there,
+and what tells sm80 from sm86 (`__cuda_arch`) matters only where a package asks for it. Nothing
+depends on the order in which solves end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from smforge.errors import ConfigurationError, ToolchainError
 from smforge.locks.buildenv import SourcePackage, Sources
 from smforge.locks.index import Index, Source
 from smforge.locks.manifest import Platform, Requirement
-from smforge.locks.records import Entry, entry_from_record, match_spec, virtual_packages
+from smforge.locks.records import (
+    Entry,
+    entry_from_record,
+    match_spec,
+    split_virtual,
+    virtual_packages,
+)
 
 
 @dataclass(frozen=True)
@@ -30,12 +37,6 @@ class Problem:
     platform: Platform
     requirements: tuple[Requirement, ...]
     locked: tuple[RepoDataRecord, ...] = ()
-
-    @property
-    def question(self) -> tuple[object, ...]:
-        """Equal for problems with the same answer."""
-        locked = tuple(sorted(record.url for record in self.locked))
-        return self.platform.key, self.requirements, locked
 
 
 class Unsolvable(ConfigurationError):
@@ -72,10 +73,10 @@ async def _solve_all(
         answers: dict[object, asyncio.Task[list[Entry] | SolverError]] = {}
 
         async def answer(problem: Problem) -> list[Entry] | SolverError:
-            if problem.question not in answers:
-                coroutine = _solve(problem, index, sources)
-                answers[problem.question] = asyncio.create_task(coroutine)
-            result = await answers[problem.question]
+            question = _question(problem, index, sources)
+            if question not in answers:
+                answers[question] = asyncio.create_task(_solve(problem, index, sources))
+            result = await answers[question]
             done(problem)
             return result
 
@@ -84,6 +85,20 @@ async def _solve_all(
         if isinstance(result, SolverError):
             raise Unsolvable(problem, str(result))
     return [result for result in results if not isinstance(result, SolverError)]
+
+
+def _question(problem: Problem, index: Index, sources: Sources) -> tuple[object, ...]:
+    """Equal for problems with the same answer."""
+    named = {requirement.name for requirement in problem.requirements}
+    virtual = [
+        text
+        for text in problem.platform.virtual_packages
+        if (name := split_virtual(text)[0]) in named
+        or index.mentions(name)
+        or sources.mentions(name)
+    ]
+    locked = sorted(record.url for record in problem.locked)
+    return problem.platform.subdir, *virtual, problem.requirements, *locked
 
 
 async def _solve(problem: Problem, index: Index, sources: Sources) -> list[Entry] | SolverError:
