@@ -42,7 +42,7 @@ def blank_warning(environ: Mapping[str, str]) -> str:
 
 def reason(error: BaseException) -> str:
     """The one line of a compile failure that tells most: a compiler's error, else the first."""
-    lines = []
+    lines: list[str] = []
     cause: BaseException | None = error
     while cause:  # the innermost first; a compiler's own words may stand in any of them
         lines[:0] = [line.strip() for line in str(cause).splitlines()]
