@@ -48,6 +48,21 @@ def test_a_card_with_a_driver_for_cuda_13_gets_its_tier(found: manifest.Manifest
     assert chosen.virtual_packages[:2] == ("__cuda=13.0", "__cuda_arch=9.0")
 
 
+@pytest.mark.parametrize(
+    ("capability", "cuda", "wheels"),
+    [
+        ((5, 2), (12, 2), "2.6.0"),
+        ((6, 1), (13, 0), "2.6.0"),
+        ((7, 0), (12, 0), "2.6.0"),
+        ((8, 6), (12, 4), "2.6.0"),
+        ((8, 6), (13, 0), "2.13.0"),
+    ],
+    ids=["maxwell", "pascal", "volta", "ampere-old-driver", "ampere"],
+)
+def test_older_cards_and_drivers_get_torch_2_6(found, capability, cuda, wheels) -> None:
+    assert choose(found, "default", machine(capability, cuda=cuda)).wheels == wheels
+
+
 def test_a_lower_tier_can_be_asked_for_by_name(found: manifest.Manifest) -> None:
     assert choose(found, "sm80", machine((8, 6), cuda=(13, 0))).tier == "sm80"
 
