@@ -69,6 +69,15 @@ def test_require_stops_unless_the_status_is_ok(status: str) -> None:
         activation.require_compiler({"SMFORGE_MSVC": "require", "SMFORGE_STATUS": status})
 
 
+def test_train_stops_with_4_where_a_compiler_is_required_and_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SMFORGE_MSVC", "require")
+    monkeypatch.setenv("SMFORGE_STATUS", "no-msvc")
+    assert cli.main(["train", "--steps", "1"]) == 4
+    assert "activation ended with no-msvc" in capsys.readouterr().err
+
+
 def test_require_goes_on_with_a_compiler() -> None:
     activation.require_compiler({"SMFORGE_MSVC": "require", "SMFORGE_STATUS": "ok"})
     activation.require_compiler({"SMFORGE_STATUS": "no-msvc"})
