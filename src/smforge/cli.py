@@ -23,6 +23,8 @@ COMMANDS = {
     "sbom": ("smforge.locks.sbom_command", "print the bill of materials of one environment"),
     "channel": ("smforge.channel.command", "build, test, index, publish and serve the channel"),
     "test": ("smforge.testing", "run the test suite in the tool environment"),
+    "env": ("smforge.env_command", "print what activation decided, and why"),
+    "kernel": ("smforge.kernel_spec", "install a Jupyter kernel that starts activated"),
     "pins": ("smforge.pins", "pin the wheels of envs/wheels and envs/tools"),
 }
 EXIT_CODES = """\
