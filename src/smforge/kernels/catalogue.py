@@ -153,17 +153,9 @@ def _layer_norm_backward(pointer: str, config: Config) -> tuple[Program, ...]:
 
 def _gemm(case: Case, element: str, config: Config) -> Program:
     out = "fp16" if case.dtype == "fp8" else element
+    types = (f"*{element}", f"*{element}", f"*{out}", "i32", "i32", "i32")
     if config.variant != "tma":
-        types = (f"*{element}", f"*{element}", f"*{out}", "i32", "i32", "i32")
         return _program("gemm", "gemm", types, config)
-    bm, bn, bk = (config.constants[name] for name in ("BM", "BN", "BK"))
-    wide = int(bn) // 2 if config.constants["SPLIT"] else bn
-    types = (
-        f"tensordesc<{element}[{bm}, {bk}]>",
-        f"tensordesc<{element}[{bn}, {bk}]>",
-        f"tensordesc<{out}[{bm}, {wide}]>",
-        *("i32",) * 3,
-    )
     # The grid is the number of multiprocessors; 132 is an H200's.
     constants = {**config.constants, "PROGRAMS": 132}
     name = "smforge.kernels.triton_gemm"
@@ -171,13 +163,12 @@ def _gemm(case: Case, element: str, config: Config) -> Program:
 
 
 def _attention(element: str, config: Config) -> Program:
-    if config.variant != "tma":
-        types = (f"*{element}",) * 4 + ("*fp32", "i32", "fp32")
-        return _program("attention", "attention", types, config)
-    bm, bn, depth = (config.constants[name] for name in ("BM", "BN", "D"))
-    row, key = f"tensordesc<{element}[{bm}, {depth}]>", f"tensordesc<{element}[{bn}, {depth}]>"
-    return _program("attention", "attention_tma", (row, key, key, row, "*fp32", "i32", "fp32"),
-                    config)  # fmt: skip
+    types = (f"*{element}",) * 4 + ("*fp32", "i32", "fp32")
+    return _program("attention", _variant("attention", config), types, config)
+
+
+def _variant(function: str, config: Config) -> str:
+    return f"{function}_tma" if config.variant == "tma" else function
 
 
 def _attention_backward(pointer: str, config: Config) -> tuple[Program, ...]:

@@ -71,25 +71,30 @@ def attention_tma(
 
     For sm_90 and up with Triton >= 3.4.
     """
+    rows = tl.num_programs(1) * T
+    from_q = tl.make_tensor_descriptor(q, [rows, D], [D, 1], [BM, D])
+    from_k = tl.make_tensor_descriptor(k, [rows, D], [D, 1], [BN, D])
+    from_v = tl.make_tensor_descriptor(v, [rows, D], [D, 1], [BN, D])
+    to_out = tl.make_tensor_descriptor(out, [rows, D], [D, 1], [BM, D])
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
     base = tl.program_id(1) * T
     row = tile * BM + tl.arange(0, BM)
     key = tl.arange(0, BN)
-    tile_q = q.load([base + tile * BM, 0])
+    tile_q = from_q.load([base + tile * BM, 0])
     peak = tl.full((BM,), -float("inf"), tl.float32)
     norm = tl.zeros((BM,), tl.float32)
     total = tl.zeros((BM, D), tl.float32)
     for first in tl.range(0, tile * BM, BN, warp_specialize=WARP_SPECIALIZE):
-        tile_k = k.load([base + first, 0]).T
-        tile_v = v.load([base + first, 0])
+        tile_k = from_k.load([base + first, 0]).T
+        tile_v = from_v.load([base + first, 0])
         total, peak, norm = _block(tile_q, tile_k, tile_v, total, peak, norm, scale, True, False)
     for first in tl.range(tile * BM, (tile + 1) * BM, BN, warp_specialize=WARP_SPECIALIZE):
-        tile_k = k.load([base + first, 0]).T
-        tile_v = v.load([base + first, 0])
+        tile_k = from_k.load([base + first, 0]).T
+        tile_v = from_v.load([base + first, 0])
         keep = row[:, None] >= (first + key)[None, :]
         total, peak, norm = _block(tile_q, tile_k, tile_v, total, peak, norm, scale, keep, True)
     result = total / norm[:, None]
-    out.store([base + tile * BM, 0], result.to(out.dtype))
+    to_out.store([base + tile * BM, 0], result.to(out.dtype.element_ty))
     tl.store(lse + base + row, peak + tl.math.log2(norm))
 
 

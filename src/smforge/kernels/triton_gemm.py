@@ -56,6 +56,11 @@ def gemm_tma(
 
     SPLIT stores a tile in two halves, which halves the shared memory the epilogue needs.
     """
+    # Made here, not on the host: Hopper's warp specialization splits tiles between two groups of
+    # warps, and can rewrite only descriptors whose shape it sees.
+    from_a = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    from_b = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    to_c = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN // 2 if SPLIT else BN])
     tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     steps = tl.cdiv(K, BK)
     for index in tl.range(
@@ -66,13 +71,13 @@ def gemm_tma(
         column = tile_n * BN
         total = tl.zeros((BM, BN), dtype=tl.float32)
         for step in range(steps):
-            tile_a = a.load([row, step * BK])
-            tile_b = b.load([column, step * BK])
+            tile_a = from_a.load([row, step * BK])
+            tile_b = from_b.load([column, step * BK])
             total = tl.dot(tile_a, tile_b.T, total)
         if SPLIT:
             halves = tl.permute(tl.reshape(total, (BM, 2, BN // 2)), (0, 2, 1))
             left, right = tl.split(halves)
-            c.store([row, column], left.to(c.dtype))
-            c.store([row, column + BN // 2], right.to(c.dtype))
+            to_c.store([row, column], left.to(c.dtype.element_ty))
+            to_c.store([row, column + BN // 2], right.to(c.dtype.element_ty))
         else:
-            c.store([row, column], total.to(c.dtype))
+            to_c.store([row, column], total.to(c.dtype.element_ty))

@@ -60,8 +60,8 @@ def layer_norm_backward(
     scale = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
     sum_weight = tl.zeros((BLOCK,), tl.float32)
     sum_bias = tl.zeros((BLOCK,), tl.float32)
+    at = program.to(tl.int64) * columns + column
     for row in range(program, rows, programs):
-        at = row.to(tl.int64) * columns + column
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
         slope = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)
         inverse = tl.load(rstd + row)
@@ -73,6 +73,7 @@ def layer_norm_backward(
         average = tl.sum(slope, axis=0) / columns
         result = (slope - (normal * along + average)) * inverse
         tl.store(grad_x + at, result.to(grad_x.dtype.element_ty), mask=inside)
+        at += programs * columns
     share = program.to(tl.int64) * columns + column
     tl.store(partial_weight + share, sum_weight, mask=inside)
     tl.store(partial_bias + share, sum_bias, mask=inside)
