@@ -17,7 +17,7 @@ def _grid(n: int, config: Config) -> tuple[int]:
 class VectorAdd(Operation):
     """out = x + y."""
 
-    check_sizes = ({"n": 1}, {"n": 98765})
+    check_sizes = ({"n": 98765}, {"n": 98768})
 
     def full_size(self, memory: int) -> Size:
         return {"n": fill(memory) // 4}
@@ -43,7 +43,7 @@ class VectorAdd(Operation):
 class Cast(Operation):
     """out = x, fp16 to fp8: rounded to nearest even as torch does."""
 
-    check_sizes = ({"n": 1}, {"n": 98765})
+    check_sizes = ({"n": 98765}, {"n": 98768})
 
     def full_size(self, memory: int) -> Size:
         return {"n": fill(memory) // 2}

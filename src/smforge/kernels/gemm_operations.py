@@ -24,7 +24,7 @@ from smforge.kernels.tuning import Config
 class Gemm(Operation):
     """c (M, N) = a (M, K) @ b (N, K)^T, sums in fp32; fp8 products are stored as fp16."""
 
-    check_sizes = ({"M": 129, "N": 144, "K": 272}, {"M": 512, "N": 256, "K": 384})
+    check_sizes = ({"M": 129, "N": 77, "K": 51}, {"M": 272, "N": 400, "K": 336})
 
     def full_size(self, memory: int) -> Size:
         big = self.case.dtype != "fp32" and self.capability >= (8, 0) and memory >= 12 << 30

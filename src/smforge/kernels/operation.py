@@ -55,7 +55,11 @@ class Ceiling:
 
 
 class Operation:
-    """Base of the families; `check_sizes` hold odd shapes that masks must get right."""
+    """Base of the families.
+
+    `check_sizes` hold shapes that fill no block evenly. The last that a configuration accepts is
+    what a GPU is checked with: a multiple of 16, so that it compiles as the full size does.
+    """
 
     check_sizes: tuple[Size, ...] = ()
 

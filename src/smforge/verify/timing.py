@@ -32,7 +32,9 @@ class Timing:
         return (self.p90 - self.p10) / self.median if self.median else 0.0
 
 
-def measure(calls: Sequence[Callable[[], Any]], working_set: int) -> list[Timing]:
+def measure(
+    calls: Sequence[Callable[[], Any]], working_set: int, budget_ms: float = BUDGET_MS
+) -> list[Timing]:
     """Time several calls in turn, so that clocks and heat are the same for all of them.
 
     Inputs that L2 could keep between launches (`working_set` bytes below eight times L2) are
@@ -43,7 +45,7 @@ def measure(calls: Sequence[Callable[[], Any]], working_set: int) -> list[Timing
         for _ in range(WARM_UP):
             call()
     first = [_once(call, flush) for call in calls]
-    repeats = [_repeats(milliseconds) for milliseconds in first]
+    repeats = [_repeats(milliseconds, budget_ms) for milliseconds in first]
     events: list[list[tuple[Any, Any]]] = [[] for _ in calls]
     for turn in range(max(repeats)):
         for call, count, pairs in zip(calls, repeats, events, strict=True):
@@ -53,9 +55,9 @@ def measure(calls: Sequence[Callable[[], Any]], working_set: int) -> list[Timing
     return [_timing([a.elapsed_time(b) for a, b in pairs], flush is not None) for pairs in events]
 
 
-def _repeats(milliseconds: float) -> int:
+def _repeats(milliseconds: float, budget_ms: float) -> int:
     fewest, most = REPEATS
-    return max(fewest, min(most, int(BUDGET_MS / max(milliseconds, 1e-3))))
+    return max(fewest, min(most, int(budget_ms / max(milliseconds, 1e-3))))
 
 
 def _timing(times: list[float], flushed: bool) -> Timing:
