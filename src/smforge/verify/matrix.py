@@ -20,7 +20,11 @@ from smforge.verify.worker import Job, Worker
 Progress = Callable[[Outcome, int, int], None]
 _KERNELS = Path(catalogue.__file__).parent
 _PACKAGE_ROOT = _KERNELS.parents[1]
-_WORKERS = {"triton": "smforge.verify.triton_worker", "nvrtc": "smforge.verify.nvrtc_worker"}
+_WORKERS = {
+    "triton": "smforge.verify.triton_worker",
+    "nvrtc": "smforge.verify.nvrtc_worker",
+    "interpreter": "smforge.verify.interpreter_worker",
+}
 
 
 class Compilers:
@@ -107,6 +111,8 @@ def judge(cell: Cell, answers: list[Job], version: str, seconds: float) -> Outco
     errors = [answer["error"] for answer in answers if not answer["ok"]]
     if errors:
         return Outcome(cell, "failed", errors[0], version, seconds)
+    if "ptx" not in answers[0]:  # it ran in the interpreter: there is no machine code
+        return Outcome(cell, "passed", "", version, seconds)
     figures = {
         "registers": max(answer["registers"] for answer in answers),
         "spills": sum(answer["spills"] for answer in answers),
@@ -130,20 +136,21 @@ class Keys:
     """Names of kept results: a hash of the kernels' sources, the toolchain and the job."""
 
     def __init__(self, tools: Mapping[str, Path]) -> None:
-        sources = _digest(sorted([*_KERNELS.glob("*.py"), *_KERNELS.glob("cuda/*.cu")]))
-        workers = _digest(sorted(Path(__file__).parent.glob("*.py")))
+        sources = digest_of(sorted([*_KERNELS.glob("*.py"), *_KERNELS.glob("cuda/*.cu")]))
+        workers = digest_of(sorted(Path(__file__).parent.glob("*.py")))
         self._base = sources + workers
         # The folder's name holds the hash of its pinned requirements.
         self._tools = {name: folder.name for name, folder in tools.items()}
 
     def of(self, cell: Cell) -> str:
         """The name of a cell's result."""
-        parts = [self._base, self._tools[cell.tool], cell.tier, cell.case, cell.instruction]
-        text = json.dumps([*parts, cell.shared_limit, cell.jobs], sort_keys=True)
+        parts = [self._base, cell.tool, self._tools[cell.tool], cell.tier, cell.case]
+        text = json.dumps([*parts, cell.instruction, cell.shared_limit, cell.jobs])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _digest(files: Iterable[Path]) -> str:
+def digest_of(files: Iterable[Path]) -> str:
+    """One hash over the content of files."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())

@@ -5,6 +5,7 @@ What NVRTC does not prove: nvcc's own front end, the host compiler, the runtime 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from smforge import tiers
 from smforge.errors import ToolchainError
 from smforge.verify.cells import CUDA_SOURCES, Cell, Outcome
+from smforge.verify.matrix import digest_of
 
 CASE = "cuda-host-build"
 TOOL = "nvcc"
@@ -27,12 +29,22 @@ def cells(only: str = "", tier: str = "") -> list[Cell]:
     return [Cell(name, CASE, TOOL, True) for name in names if only in CASE and tier in ("", name)]
 
 
-def run(wanted: list[Cell], root: Path) -> list[Outcome]:
-    """Build and start the program; on a machine without a driver it reports that, and ends well."""
+def run(wanted: list[Cell], root: Path, cache: Path) -> list[Outcome]:
+    """Build and start the program; on a machine without a driver it reports that, and ends well.
+
+    A build that passed is not repeated while sources, toolchain and tiers are the same.
+    """
+    names = [cell.tier for cell in wanted]
+    content = digest_of(sorted(CUDA_SOURCES.glob("*.cu"))) + root.name + " ".join(names)
+    kept = cache / f"nvcc-{hashlib.sha256(content.encode()).hexdigest()[:32]}.txt"
     try:
-        version = build(root / "nvidia" / "cu13", [cell.tier for cell in wanted])
+        version = kept.read_text("utf-8") if kept.is_file() else build(root / "nvidia/cu13", names)
     except ToolchainError as error:
         return [Outcome(cell, "failed", str(error)) for cell in wanted]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    partial = kept.with_suffix(f".{os.getpid()}")
+    partial.write_text(version, "utf-8")
+    partial.replace(kept)
     return [Outcome(cell, "passed", "", version) for cell in wanted]
 
 
@@ -46,7 +58,7 @@ def build(home: Path, names: list[str]) -> str:
         targets = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in numbers]
         library = home / "lib" / "x64" if os.name == "nt" else home / "lib"
         _call(
-            [str(home / "bin" / "nvcc"), "-std=c++17", *targets, "-cudart=static",
+            [str(home / "bin" / "nvcc"), "-std=c++17", "--threads=0", *targets, "-cudart=static",
              f"-I{home / 'include'}", f"-L{library}", str(CUDA_SOURCES / "host.cu"),
              "-o", str(program)],
         )  # fmt: skip
