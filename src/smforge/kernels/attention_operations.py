@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from math import log2, sqrt
 from math import e as euler
+from math import log2, sqrt
 
 import torch
 from torch.nn import functional
@@ -25,7 +25,7 @@ from smforge.kernels.tuning import Config
 class Attention(Operation):
     """out = softmax(causal(q @ k^T / sqrt(D))) @ v, and the base-2 log of the sums."""
 
-    check_sizes = (
+    check_sizes: tuple[Size, ...] = (
         {"batch": 1, "heads": 2, "T": 131},
         {"batch": 2, "heads": 1, "T": 512},  # for tensor descriptors
         {"batch": 2, "heads": 1, "T": 272},
@@ -170,7 +170,8 @@ class AttentionBackward(Attention):
 
     def ceiling(self, inputs: Tensors) -> Ceiling | None:
         leaves = [inputs[name].detach().requires_grad_() for name in "qkv"]
-        out = functional.scaled_dot_product_attention(*leaves, is_causal=True)
+        q, k, v = leaves
+        out = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         grad = inputs["grad"]
         return Ceiling(
             "SDPA backward", lambda: torch.autograd.grad(out, leaves, grad, retain_graph=True)
@@ -193,8 +194,6 @@ def _weights(
     return (score - total[..., None]).exp(), total
 
 
-def _attend(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: torch.Tensor
-) -> Tensors:
+def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: torch.Tensor) -> Tensors:
     weight, total = _weights(q, k, rows)
     return {"out": weight @ v, "lse": total * log2(euler)}

@@ -116,9 +116,9 @@ def programs(case: Case, config: Config) -> tuple[Program, ...]:
         case "cast":
             return (_program("elementwise", "cast", ("*fp16", pointer, "i64"), config),)
         case "softmax":
-            return (_program("rows", "softmax", (pointer,) * 2 + ("i32",) * 2, config),)
+            return (_program("rows", "softmax", (pointer, pointer, "i32"), config),)
         case "layer-norm":
-            types = (pointer,) * 4 + ("*fp32",) * 2 + ("i32", "i32", "fp32")
+            types = (pointer,) * 4 + ("*fp32",) * 2 + ("i32", "fp32")
             return (_program("rows", "layer_norm", types, config),)
         case "layer-norm-backward":
             return _layer_norm_backward(pointer, config)
@@ -134,7 +134,7 @@ def programs(case: Case, config: Config) -> tuple[Program, ...]:
 def _program(
     module: str, function: str, types: tuple[str, ...], config: Config, **constants: int
 ) -> Program:
-    values = constants or dict(config.constants)
+    values: Mapping[str, int | bool | str] = constants or config.constants
     name = f"smforge.kernels.triton_{module}"
     return Program(name, function, types, values, config.num_warps, config.num_stages)
 

@@ -57,6 +57,7 @@ class VectorAdd(CudaOperation):
         return Work(12 * size["n"], size["n"])
 
     def launch(self, inputs: Tensors, outputs: Tensors, config: Config) -> None:
+        del config
         x, y, out = inputs["x"], inputs["y"], outputs["out"]
         self.module.launch("vector_add", _blocks(x.numel(), 4), THREADS, x, y, out,
                            ("i64", x.numel()))  # fmt: skip
@@ -72,6 +73,7 @@ class Half(CudaOperation):
         return Work(6 * size["n"], 2 * size["n"])
 
     def launch(self, inputs: Tensors, outputs: Tensors, config: Config) -> None:
+        del config
         x, y, out = inputs["x"], inputs["y"], outputs["out"]
         self.module.launch("half_multiply_add", _blocks(x.numel(), 2), THREADS, x, y, out,
                            ("i64", x.numel()))  # fmt: skip
@@ -94,6 +96,7 @@ class BlockReduction(CudaOperation):
         return {"out": inputs["x"].new_empty(-(-inputs["x"].numel() // CHUNK))}
 
     def launch(self, inputs: Tensors, outputs: Tensors, config: Config) -> None:
+        del config
         x, out = inputs["x"], outputs["out"]
         self.module.launch("block_reduction", (out.numel(), 1), THREADS, x, out,
                            ("i64", x.numel()))  # fmt: skip
@@ -126,6 +129,7 @@ class Sgemm(CudaOperation):
         return {"c": inputs["a"].new_empty((len(inputs["a"]), inputs["b"].shape[1]))}
 
     def launch(self, inputs: Tensors, outputs: Tensors, config: Config) -> None:
+        del config
         a, b, c = inputs["a"], inputs["b"], outputs["c"]
         (m, k), n = a.shape, b.shape[1]
         grid = (-(-n // 64), -(-m // 64))
@@ -172,7 +176,7 @@ def _library_folders() -> list[Path]:
 
 def _header_folders() -> list[Path]:
     prefix, site = Path(sys.prefix), Path(torch.__file__).parents[1]
-    targets = sorted(prefix.glob("targets/*/include")) + [prefix / "Library" / "include"]
+    targets = [*sorted(prefix.glob("targets/*/include")), prefix / "Library/include"]
     homes = [Path(home) / "include" for home in _homes()]
     wheels = sorted((site / "nvidia").glob("*/include"))
     found = [*targets, prefix / "include", *wheels, *homes]
@@ -181,4 +185,4 @@ def _header_folders() -> list[Path]:
 
 def _homes() -> list[str]:
     names = ("CUDA_HOME", "CUDA_PATH")
-    return [os.environ[name] for name in names if os.environ.get(name)] + ["/usr/local/cuda"]
+    return [*(os.environ[n] for n in names if os.environ.get(n)), "/usr/local/cuda"]

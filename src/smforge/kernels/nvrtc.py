@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class Nvrtc:
     """One loaded NVRTC; `version` is (major, minor). Raises ToolchainError for a broken library."""
 
     def __init__(self, library: Path) -> None:
-        if os.name == "nt":  # nvrtc-builtins lies beside it
+        if sys.platform == "win32":  # nvrtc-builtins lies beside it
             os.add_dll_directory(str(library.parent))
         try:
             self._lib = ctypes.CDLL(str(library))

@@ -115,9 +115,7 @@ class Operation:
         return None
 
 
-def normal(
-    shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator
-) -> torch.Tensor:
+def normal(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     """Standard normal numbers, rounded to dtype."""
     values = torch.randn(shape, generator=generator, device=generator.device)
     return values.to(dtype)

@@ -20,13 +20,13 @@ class Rows(Operation):
     check_sizes = ({"rows": 3, "columns": 3100}, {"rows": 400, "columns": 3104})
 
     def full_size(self, memory: int) -> Size:
-        return {"rows": fill(memory) // (COLUMNS * self.dtype.itemsize), "columns": COLUMNS}
+        return {"rows": fill(memory) // (COLUMNS * int(self.dtype.itemsize)), "columns": COLUMNS}
 
     def _matrix(self, size: Size, generator: torch.Generator) -> torch.Tensor:
         return normal((size["rows"], size["columns"]), self.dtype, generator)
 
     def _traffic(self, size: Size, matrices: int) -> int:
-        return matrices * size["rows"] * size["columns"] * self.dtype.itemsize
+        return matrices * size["rows"] * size["columns"] * int(self.dtype.itemsize)
 
 
 class Softmax(Rows):
@@ -44,7 +44,7 @@ class Softmax(Rows):
     def launch(self, inputs: Tensors, outputs: Tensors, config: Config) -> None:
         rows, columns = inputs["x"].shape
         triton_rows.softmax[(rows,)](
-            inputs["x"], outputs["out"], rows, columns, **config.constants,
+            inputs["x"], outputs["out"], columns, **config.constants,
             num_warps=config.num_warps,
         )  # fmt: skip
 
@@ -80,7 +80,7 @@ class LayerNorm(Rows):
         rows, columns = inputs["x"].shape
         triton_rows.layer_norm[(rows,)](
             inputs["x"], inputs["weight"], inputs["bias"], outputs["out"], outputs["mean"],
-            outputs["rstd"], rows, columns, EPSILON, **config.constants,
+            outputs["rstd"], columns, EPSILON, **config.constants,
             num_warps=config.num_warps,
         )  # fmt: skip
 

@@ -31,9 +31,7 @@ def _block(tile_q, tile_k, tile_v, total, peak, norm, scale, keep, MASKED: tl.co
 
 
 @triton.jit
-def attention(
-    q, k, v, out, lse, T, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr
-):
+def attention(q, k, v, out, lse, T, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
     """BM queries of one head a program, through pointers; BM is a multiple of BN."""
     # The longest rows start first: the last wave is then the short ones.
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
@@ -53,8 +51,12 @@ def attention(
         total, peak, norm = _block(tile_q, tile_k, tile_v, total, peak, norm, scale, True, False)
     for first in range(tile * BM, tl.minimum((tile + 1) * BM, T), BN):
         spot = first + key
-        tile_k = tl.load(k + base + spot[None, :] * D + depth[:, None], mask=spot[None, :] < T, other=0.0)
-        tile_v = tl.load(v + base + spot[:, None] * D + depth[None, :], mask=spot[:, None] < T, other=0.0)
+        tile_k = tl.load(
+            k + base + spot[None, :] * D + depth[:, None], mask=spot[None, :] < T, other=0.0
+        )
+        tile_v = tl.load(
+            v + base + spot[:, None] * D + depth[None, :], mask=spot[:, None] < T, other=0.0
+        )
         keep = row[:, None] >= spot[None, :]
         total, peak, norm = _block(tile_q, tile_k, tile_v, total, peak, norm, scale, keep, True)
     result = total / norm[:, None]

@@ -11,7 +11,7 @@ import triton.language as tl
 
 
 @triton.jit
-def softmax(x, out, rows, columns, BLOCK: tl.constexpr):
+def softmax(x, out, columns, BLOCK: tl.constexpr):
     """out[r] = softmax(x[r]), one row a program; sums in fp32."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
@@ -24,9 +24,7 @@ def softmax(x, out, rows, columns, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def layer_norm(
-    x, weight, bias, out, mean, rstd, rows, columns, epsilon, BLOCK: tl.constexpr
-):
+def layer_norm(x, weight, bias, out, mean, rstd, columns, epsilon, BLOCK: tl.constexpr):
     """out[r] = (x[r] - mean) * rstd * weight + bias; mean and rstd (rows,) are kept in fp32."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)

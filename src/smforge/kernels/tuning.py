@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Capability = tuple[int, int]
+Constants = dict[str, int | bool | str]
 
 # Shared memory one block may use, in KiB: CUDA C++ Programming Guide, technical specifications
 # per compute capability.
@@ -56,14 +57,12 @@ def offers_tma(capability: Capability, triton: tuple[int, int]) -> bool:
 
 
 def _tile(bm: int, bn: int, bk: int, warps: int, stages: int, precision: str = "tf32") -> Config:
-    constants = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "PRECISION": precision}
+    constants: Constants = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "PRECISION": precision}
     return Config(constants, warps, stages)
 
 
-def _tma_tile(
-    bm: int, bn: int, bk: int, warps: int, stages: int, split: bool = False
-) -> Config:
-    constants = {
+def _tma_tile(bm: int, bn: int, bk: int, warps: int, stages: int, split: bool = False) -> Config:
+    constants: Constants = {
         "BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "SPLIT": split,
         "WARP_SPECIALIZE": False, "FLATTEN": True,
     }  # fmt: skip
@@ -95,7 +94,7 @@ def _attention(capability: Capability, triton: tuple[int, int]) -> tuple[Config,
     if capability < (8, 0):
         return (Config({"BM": 64, "BN": 64, "D": 64}, 4, 2),)
     if offers_tma(capability, triton) and capability != (12, 0):
-        tma = {"BM": 128, "BN": 128, "D": 128, "WARP_SPECIALIZE": False}
+        tma: Constants = {"BM": 128, "BN": 128, "D": 128, "WARP_SPECIALIZE": False}
         return (
             Config(tma, 8, 3, "tma"),
             Config({**tma, "BN": 64}, 8, 3, "tma"),

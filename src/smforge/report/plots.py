@@ -146,7 +146,7 @@ def _rows(rows: Sequence[tuple[str, float, str, str]], title: str, mark: float) 
         return ""
     step, left = 24, 200
     height = TOP + step * len(rows) + 8
-    longest = max(max(value for _, value, _, _ in rows), mark)
+    longest = max(mark, *(value for _, value, _, _ in rows))
     scale = (WIDTH - left - 190) / longest
     parts = []
     for number, (name, value, said, language) in enumerate(rows):

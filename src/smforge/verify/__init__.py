@@ -21,7 +21,7 @@ from smforge import __version__, tiers
 from smforge.errors import ConfigurationError, GPUError
 from smforge.probe import gpu
 from smforge.verify.machine import describe, lock_hash, versions
-from smforge.verify.result import Report, to_json
+from smforge.verify.result import Report
 
 EPILOG = """\
 exit codes: 0 all right; 5 a result is wrong, or a tier's promise does not compile; 3 no suitable

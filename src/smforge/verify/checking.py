@@ -22,9 +22,7 @@ class Verdict:
     problem: str
 
 
-def check(
-    operation: Operation, size: Size, config: Config, generator: torch.Generator
-) -> Verdict:
+def check(operation: Operation, size: Size, config: Config, generator: torch.Generator) -> Verdict:
     """Launch once at a size and compare every element with the float64 reference."""
     inputs = operation.inputs(size, generator)
     outputs = operation.outputs(inputs)
@@ -98,7 +96,7 @@ def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return tensor.reshape(-1).split(_CHUNK)
+    return tuple(tensor.reshape(-1).split(_CHUNK))
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,10 @@ from smforge.kernels.operations import operation
 from smforge.verify.checking import check
 from smforge.verify.result import CaseResult
 
-SIZES = {"pointwise": {"rows": 2048, "columns": 1024}, "block": {"batch": 1, "T": 128, "width": 256}}
+SIZES = {
+    "pointwise": {"rows": 2048, "columns": 1024},
+    "block": {"batch": 1, "T": 128, "width": 256},
+}
 REPEATS = 15
 
 

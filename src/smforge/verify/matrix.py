@@ -40,7 +40,7 @@ class Compilers:
         """This thread's child for a toolchain."""
         mine: dict[str, Worker] = self._local.__dict__
         if tool not in mine:
-            mine[tool] = Worker(_WORKERS[tool.split("-")[0]], environ(self._tools[tool]))
+            mine[tool] = Worker(_WORKERS[tool.partition("-")[0]], environ(self._tools[tool]))
             with self._lock:
                 self._all.append(mine[tool])
         return mine[tool]

@@ -48,9 +48,7 @@ def interpreter_cells(only: str, tier: str) -> list[Cell]:
     if tier not in ("", "cpu"):
         return []
     cases = [case for case in catalogue.TRITON if case.dtype in DTYPES and only in case.name]
-    return [
-        Cell("cpu", case.name, INTERPRETER, True, "", ({"case": case.name},)) for case in cases
-    ]
+    return [Cell("cpu", case.name, INTERPRETER, True, "", ({"case": case.name},)) for case in cases]
 
 
 def fetch(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from smforge import __version__, tables, tiers
 from smforge.errors import ConfigurationError, GPUError
@@ -26,7 +27,8 @@ def report_of(
     """Run every case the card and its stack are for. Raises GPUError where torch has no CUDA."""
     with fresh_caches():
         torch = _torch()
-        from smforge.verify import gpu, timing
+        from smforge.verify import bench as runner
+        from smforge.verify import timing
 
         timing.BUDGET_MS *= 5 if args.long else 1
         triton = _triton_version()
@@ -35,11 +37,11 @@ def report_of(
         if not cases:
             raise ConfigurationError(f"no case for {tier.name} holds '{args.only}'")
         key = f"{torch.cuda.get_device_name(0)}, Triton {triton}, {_kernels()}"
-        tuned = gpu.Tuned(_tuning_file(), key + (f", {time.time()}" if args.long else ""))
-        bench = gpu.Bench(nearest(capability), triton, tier.threshold, tuned)
+        tuned = runner.Tuned(_tuning_file(), key + (f", {time.time()}" if args.long else ""))
+        bench = runner.Bench(nearest(capability), triton, tier.threshold, tuned)
         ceilings = {"copy GB/s": round(bench.measure_copy(), 1)}
         say(f"{machine.names}: device copy {bench.copy_gb_s:.0f} GB/s")
-        results = gpu.run(cases, bench, lambda case: say(line_of(case)))
+        results = runner.run(cases, bench, lambda case: say(line_of(case)))
     for dtype in ("fp32", "tf32", "fp16", "bf16", "fp8"):
         peak = peak_flops(tier, machine.gpus[0], dtype)
         if peak:
@@ -52,7 +54,7 @@ def report_of(
     )  # fmt: skip
 
 
-def _torch() -> object:
+def _torch() -> Any:
     try:
         import torch
     except ImportError:

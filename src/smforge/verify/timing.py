@@ -71,9 +71,7 @@ def _once(call: Callable[[], Any], flush: Callable[[], None] | None) -> float:
     return float(start.elapsed_time(end))
 
 
-def _between_events(
-    call: Callable[[], Any], flush: Callable[[], None] | None
-) -> tuple[Any, Any]:
+def _between_events(call: Callable[[], Any], flush: Callable[[], None] | None) -> tuple[Any, Any]:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     if flush:
         flush()

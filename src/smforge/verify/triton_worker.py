@@ -90,7 +90,14 @@ def _assembled(ptx: str, capability: int, work: Path) -> Job:
     target = re.search(r"^\.target (\w+)", ptx, re.M)
     name = target[1] if target else f"sm_{capability}"
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-    command = [assembler(tools, ptx), "-v", f"--gpu-name={name}", str(source), "-o", str(work / "c")]
+    command = [
+        assembler(tools, ptx),
+        "-v",
+        f"--gpu-name={name}",
+        str(source),
+        "-o",
+        str(work / "c"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
     if done.returncode:

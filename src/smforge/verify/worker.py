@@ -91,7 +91,7 @@ class Worker:
     def __init__(self, module: str, environ: Mapping[str, str]) -> None:
         self._command = [sys.executable, "-m", module]
         self._environ = dict(environ)
-        self._noise: IO[bytes] = tempfile.TemporaryFile()
+        self._noise: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this lives
         self._start()
 
     def ask(self, job: Job) -> Job:

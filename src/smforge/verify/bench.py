@@ -158,7 +158,7 @@ def _fastest(
     if len(configs) == 1:
         return 0
     outputs = op.outputs(inputs)
-    calls = [lambda c=config: op.launch(inputs, outputs, c) for config in configs]  # type: ignore[misc]
+    calls = [lambda c=config: op.launch(inputs, outputs, c) for config in configs]
     times = timing.measure(calls, work.bytes, budget_ms=40.0)
     best = min(range(len(configs)), key=lambda i: times[i].median)
     bench.tuned.keep(op.case.name, best)
@@ -227,6 +227,6 @@ def _forget() -> None:
     for module in (triton_attention, triton_elementwise, triton_gemm, triton_rows):
         for value in vars(module).values():
             for name in ("device_caches", "cache"):
-                kept = getattr(value, name, None)
+                kept: Any = getattr(value, name, None)
                 if hasattr(kept, "clear") and hasattr(value, "arg_names"):
                     kept.clear()
