@@ -37,7 +37,9 @@ class Attention(Operation):
         return int(self.configs()[0].constants["D"])
 
     def accepts(self, size: Size, config: Config) -> bool:
-        return config.variant != "tma" or size["T"] % int(config.constants["BM"]) == 0
+        if config.variant != "tma":
+            return True
+        return size["T"] % max(int(config.constants["BM"]), int(config.constants["BN"])) == 0
 
     def full_size(self, memory: int) -> Size:
         if memory >= 40 << 30 and self.capability >= (8, 0):

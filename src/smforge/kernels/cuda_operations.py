@@ -75,7 +75,7 @@ class Half(CudaOperation):
     def launch(self, inputs: Tensors, outputs: Tensors, config: Config) -> None:
         del config
         x, y, out = inputs["x"], inputs["y"], outputs["out"]
-        self.module.launch("half_multiply_add", _blocks(x.numel(), 2), THREADS, x, y, out,
+        self.module.launch("half_multiply_add", _blocks(x.numel(), 8), THREADS, x, y, out,
                            ("i64", x.numel()))  # fmt: skip
 
     def reference(self, inputs: Tensors) -> Tensors:

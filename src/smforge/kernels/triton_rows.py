@@ -45,7 +45,7 @@ def layer_norm(x, weight, bias, out, mean, rstd, columns, epsilon, BLOCK: tl.con
 @triton.jit
 def layer_norm_backward(
     grad, x, weight, mean, rstd, grad_x, partial_weight, partial_bias, rows, columns,
-    BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """grad_x, and this program's share of the weight's and bias's gradients.
 
@@ -59,7 +59,8 @@ def layer_norm_backward(
     sum_weight = tl.zeros((BLOCK,), tl.float32)
     sum_bias = tl.zeros((BLOCK,), tl.float32)
     at = program.to(tl.int64) * columns + column
-    for row in range(program, rows, programs):
+    # The next rows are fetched while this one is summed: one row in flight leaves memory idle.
+    for row in tl.range(program, rows, programs, num_stages=STAGES):
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
         slope = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)
         inverse = tl.load(rstd + row)

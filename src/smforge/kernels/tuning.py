@@ -70,63 +70,71 @@ def _tma_tile(bm: int, bn: int, bk: int, warps: int, stages: int, split: bool = 
 
 
 def _gemm(dtype: str, capability: Capability, triton: tuple[int, int]) -> tuple[Config, ...]:
+    if capability < (7, 0):  # no tensor cores: a large tile is unrolled into scalar code
+        return (_tile(32, 32, 32, 4, 2, "ieee"),)
     if dtype == "fp32":
-        return (_tile(64, 64, 16, 4, 2, "ieee"), _tile(128, 64, 16, 8, 2, "ieee"))
+        return (_tile(128, 64, 16, 4, 2, "ieee"), _tile(64, 64, 16, 4, 2, "ieee"))
     if capability < (8, 0):
         return (_tile(128, 128, 32, 4, 2), _tile(64, 64, 32, 4, 2))
-    if dtype == "tf32":
-        return (_tile(128, 128, 32, 8, 3), _tile(64, 128, 32, 4, 3))
-    deep = 128 if dtype == "fp8" else 64
+    deep = {"tf32": 32, "fp8": 128}.get(dtype, 64)
     if offers_tma(capability, triton):
         return _gemm_tma(capability, deep)
     if capability == (8, 0):
-        return (_tile(128, 256, 64, 8, 3), _tile(128, 128, 64, 4, 3))
+        return (_tile(128, 128, deep // 2, 4, 4), _tile(128, 256, deep // 2, 8, 3))
     return (_tile(128, 128, deep // 2, 4, 3), _tile(64, 128, deep // 2, 4, 3))
 
 
 def _gemm_tma(capability: Capability, deep: int) -> tuple[Config, ...]:
     if capability == (12, 0):
         return (_tma_tile(128, 128, deep, 8, 2), _tile(128, 128, deep // 2, 4, 3))
-    return (_tma_tile(128, 256, deep, 8, 3), _tma_tile(128, 256, deep, 8, 3, split=True))
+    if deep == 32:  # tf32: a tile of results is as large as two of fp16
+        small = _tma_tile(128, 128, 32, 8, 4)
+        large = _tma_tile(128, 256, 32, 8, 3, split=True)
+        return (large, small) if capability == (9, 0) else (small,)
+    return (_tma_tile(128, 256, deep, 8, 3), _tma_tile(128, 256, deep, 8, 4, split=True))
 
 
 def _attention(capability: Capability, triton: tuple[int, int]) -> tuple[Config, ...]:
+    if capability < (7, 0):
+        return (Config({"BM": 32, "BN": 32, "D": 64}, 4, 2),)
     if capability < (8, 0):
         return (Config({"BM": 64, "BN": 64, "D": 64}, 4, 2),)
     if offers_tma(capability, triton) and capability != (12, 0):
-        tma: Constants = {"BM": 128, "BN": 128, "D": 128, "WARP_SPECIALIZE": False}
-        return (
-            Config(tma, 8, 3, "tma"),
-            Config({**tma, "BN": 64}, 8, 3, "tma"),
-        )
+        tma: Constants = {"BM": 64, "BN": 64, "D": 128, "WARP_SPECIALIZE": False}
+        return (Config(tma, 4, 3, "tma"), Config({**tma, "BM": 128}, 8, 3, "tma"))
     if capability == (8, 0):
-        return (Config({"BM": 128, "BN": 64, "D": 128}, 8, 3),)
-    return (Config({"BM": 128, "BN": 32, "D": 128}, 4, 3),)
+        return (Config({"BM": 128, "BN": 32, "D": 128}, 8, 3),)
+    return (Config({"BM": 64, "BN": 32, "D": 128}, 4, 3),)
 
 
 def _attention_backward(capability: Capability) -> tuple[Config, ...]:
+    if capability < (7, 0):
+        return (Config({"BM": 32, "BN": 32, "D": 64}, 4, 1),)
     if capability < (8, 0):
         return (Config({"BM": 32, "BN": 64, "D": 64}, 4, 1),)
-    if capability in {(8, 0), (9, 0), (10, 0)}:
-        return (Config({"BM": 64, "BN": 128, "D": 128}, 8, 2),)
+    if capability in {(9, 0), (10, 0)}:
+        return (Config({"BM": 64, "BN": 64, "D": 128}, 4, 2),)
+    if capability == (8, 0):
+        return (Config({"BM": 64, "BN": 64, "D": 128}, 8, 2),)
     return (Config({"BM": 32, "BN": 64, "D": 128}, 4, 2),)
 
 
 def _elementwise(capability: Capability) -> tuple[Config, ...]:
     del capability
-    return (Config({"BLOCK": 1024}), Config({"BLOCK": 4096}, 8))
+    return (Config({"BLOCK": 1024}, 8), Config({"BLOCK": 4096}, 8))
 
 
 def _rows(capability: Capability) -> tuple[Config, ...]:
     del capability
-    return (Config({"BLOCK": 4096}, 8), Config({"BLOCK": 4096}, 4))
+    return (Config({"BLOCK": 4096}, 4), Config({"BLOCK": 4096}, 8))
 
 
 def _rows_backward(capability: Capability) -> tuple[Config, ...]:
-    del capability
+    if capability < (8, 0):  # no asynchronous copies to fetch ahead with
+        return (Config({"BLOCK": 4096, "STAGES": 1}, 8, programs_per_sm=2),)
     return (
-        Config({"BLOCK": 4096}, 8, programs_per_sm=2),
-        Config({"BLOCK": 4096}, 16, programs_per_sm=2),
+        Config({"BLOCK": 4096, "STAGES": 3}, 4, programs_per_sm=2),
+        Config({"BLOCK": 4096, "STAGES": 3}, 8, programs_per_sm=2),
     )
 
 

@@ -91,7 +91,6 @@ class Worker:
     def __init__(self, module: str, environ: Mapping[str, str]) -> None:
         self._command = [sys.executable, "-m", module]
         self._environ = dict(environ)
-        self._noise: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this lives
         self._start()
 
     def ask(self, job: Job) -> Job:
@@ -116,8 +115,10 @@ class Worker:
         assert self._child.stdin
         assert self._child.stdout
         self._kill()
-        self._child.stdin.close()
+        with contextlib.suppress(OSError):  # what a dead child did not read
+            self._child.stdin.close()
         self._child.stdout.close()
+        self._noise.close()
         self._child.wait()
 
     def _kill(self) -> None:
@@ -129,6 +130,7 @@ class Worker:
             self._child.kill()
 
     def _start(self) -> None:
+        self._noise: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         self._child = subprocess.Popen(
             self._command, env=self._environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._noise, text=True, encoding="utf-8", start_new_session=True,
