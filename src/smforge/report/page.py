@@ -21,9 +21,10 @@ body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 62rem; background:
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .6rem; }
 p { margin: .3rem 0; } .soft { color: var(--soft); } .scroll { overflow-x: auto; }
 svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--ink); font: 11px system-ui, "Segoe UI", sans-serif; }
+svg text { fill: var(--ink); font: 11px system-ui, "Segoe UI", sans-serif;
+  paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
 svg .tick, svg .axis, svg .rooflabel { fill: var(--soft); }
-.grid { stroke: var(--line); } .roof { stroke: var(--roof); stroke-width: 1.5; }
+.grid, .leader { stroke: var(--line); } .roof { stroke: var(--roof); stroke-width: 1.5; }
 .dot.triton, .bar.triton { fill: var(--triton); } .dot.cuda, .bar.cuda { fill: var(--cuda); }
 .dot.compile, .bar.compile { fill: var(--compile); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }

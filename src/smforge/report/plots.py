@@ -49,9 +49,8 @@ def roofline(cases: Sequence[CaseResult], copy_gb_s: float, peaks: dict[str, flo
     x = Axis(min(*xs, 1.0) / 2, max(*xs, 1000 * top / copy_gb_s) * 2, LEFT, WIDTH - RIGHT)
     y = Axis(min(*ys, copy_gb_s * x.low / 1000) / 2, top, height - BOTTOM, TOP)
     parts = [_grid(x, y, height), *_roofs(x, y, copy_gb_s, peaks)]
-    placed: list[tuple[float, float]] = []
-    for case in sorted(points, key=_tflops, reverse=True):
-        parts.append(_point(case, x, y, placed))
+    parts += [_dot(case, x, y) for case in points]
+    parts += _names(points, x, y, height)
     parts += _legend(points)
     return _svg(height, "Roofline: TFLOP/s over FLOP per byte", parts)
 
@@ -78,36 +77,68 @@ def _grid(x: Axis, y: Axis, height: int) -> str:
 
 def _roofs(x: Axis, y: Axis, copy_gb_s: float, peaks: dict[str, float]) -> list[str]:
     highest = max([*peaks.values(), y.high / 1.6])
-    knee = highest * 1000 / copy_gb_s
+    end = highest * 1000 / copy_gb_s
     start = max(x.low, y.low * 1000 / copy_gb_s)
-    slope = _line(x.at(start), y.at(start * copy_gb_s / 1000), x.at(knee), y.at(highest), "roof")
-    label = _text(x.at(start) + 8, y.at(start * copy_gb_s / 1000) - 14,
-                  f"device copy {copy_gb_s:.0f} GB/s", "rooflabel", "start")  # fmt: skip
+    slope = _line(x.at(start), y.at(start * copy_gb_s / 1000), x.at(end), y.at(highest), "roof")
+    middle = math.sqrt(start * end)
+    label = _text(x.at(middle) - 8, y.at(middle * copy_gb_s / 1000) - 10,
+                  f"device copy {copy_gb_s:.0f} GB/s", "rooflabel", "end")  # fmt: skip
     lines = [slope, label]
     together: dict[float, list[str]] = {}
     for dtype, peak in peaks.items():
         together.setdefault(peak, []).append(dtype)
     for peak, dtypes in together.items():
-        at = y.at(peak)
-        lines.append(_line(x.at(peak * 1000 / copy_gb_s), at, WIDTH - RIGHT, at, "roof"))
+        at, knee = y.at(peak), x.at(peak * 1000 / copy_gb_s)
+        lines.append(_line(knee, at, WIDTH - RIGHT, at, "roof"))
         text = f"{', '.join(dtypes)} {peak:.0f}"
-        lines.append(_text(WIDTH - RIGHT - 4, at - 5, text, "rooflabel", "end"))
+        lines.append(_text(knee + 4, at - 5, text, "rooflabel", "start"))
     return lines
 
 
-def _point(case: CaseResult, x: Axis, y: Axis, placed: list[tuple[float, float]]) -> str:
-    """A dot with its name, moved down until no other name is in its way."""
-    px, py = x.at(case.flops / case.bytes), y.at(_tflops(case))
-    side = -1 if px > WIDTH * 0.6 else 1
-    ty = py + 4
-    while any(abs(ty - other) < 13 and abs(px - at) < 170 for at, other in placed):
-        ty += 13
-    placed.append((px, ty))
-    anchor = "start" if side > 0 else "end"
+def _dot(case: CaseResult, x: Axis, y: Axis) -> str:
     title = f"{case.name}: {_tflops(case):.4g} TFLOP/s, {case.flops / case.bytes:.3g} FLOP/B"
-    dot = f'<circle cx="{px:.1f}" cy="{py:.1f}" r="5" class="dot {case.language}">'
-    dot += f"<title>{escape(title)}</title></circle>"
-    return dot + _text(px + 9 * side, ty, case.name, "name", anchor)
+    where = f'cx="{x.at(case.flops / case.bytes):.1f}" cy="{y.at(_tflops(case)):.1f}"'
+    return (
+        f'<circle {where} r="5" class="dot {case.language}"><title>{escape(title)}</title></circle>'
+    )
+
+
+def _names(cases: Sequence[CaseResult], x: Axis, y: Axis, height: int) -> list[str]:
+    """Names beside the dots, from the top down, each moved until no other is in its way.
+
+    Cases that differ in dtype alone share a name: "softmax fp16, bf16".
+    """
+    groups: list[list[CaseResult]] = []
+    for case in sorted(cases, key=_tflops, reverse=True):
+        for group in groups:
+            near = abs(y.at(_tflops(case)) - y.at(_tflops(group[0]))) < 8
+            if near and _stem(case) == _stem(group[0]):
+                group.append(case)
+                break
+        else:
+            groups.append([case])
+    taken: list[tuple[float, float, float]] = []  # left, right, baseline
+    parts = []
+    for group in groups:
+        dtypes = ", ".join(case.dtype for case in group)
+        text = group[0].name if len(group) == 1 else f"{_stem(group[0])} {dtypes}"
+        px = x.at(group[0].flops / group[0].bytes)
+        py = y.at(_tflops(group[0]))
+        wide = 6.2 * len(text)
+        left = px - 14 - wide if px > WIDTH * 0.6 else px + 14
+        ty = py + 4
+        while any(left < r and left + wide > m and abs(ty - b) < 13 for m, r, b in taken):
+            ty += 13 if ty + 13 < height - BOTTOM - 4 else -height / 3
+        taken.append((left, left + wide, ty))
+        end = left - 2 if left > px else left + wide + 2
+        parts.append(_line(px, py, end, ty - 4, "leader"))
+        parts.append(_text(left if left > px else left + wide, ty, text, "name",
+                           "start" if left > px else "end"))  # fmt: skip
+    return parts
+
+
+def _stem(case: CaseResult) -> str:
+    return case.name.removesuffix(f"-{case.dtype}")
 
 
 def _legend(cases: Sequence[CaseResult]) -> list[str]:
@@ -136,7 +167,8 @@ def compile_times(cases: Sequence[CaseResult]) -> str:
     for case in cases:
         if case.compile_cold_s:
             warm = case.compile_warm_s
-            said = f"{case.compile_cold_s:.2f} s" + (f", warm {warm:.2f} s" if warm else "")
+            said = f"{case.compile_cold_s:.2f} s"
+            said += f", warm {1000 * warm:.0f} ms" if warm is not None else ""
             rows.append((case.name, case.compile_cold_s, said, case.language))
     return _rows(rows, "Seconds to the first result, cold", 0.0)
 
@@ -159,7 +191,7 @@ def _rows(rows: Sequence[tuple[str, float, str, str]], title: str, mark: float) 
         parts.append(_text(left + value * scale + 8, top + 13, said, "tick", "start"))
     if mark:
         at = left + mark * scale
-        parts.append(_line(at, TOP - 8, at, height - 4, "roof"))
+        parts.insert(0, _line(at, TOP - 8, at, height - 4, "roof"))
     return _svg(height, title, parts)
 
 

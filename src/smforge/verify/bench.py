@@ -212,7 +212,7 @@ def _warm(op: Operation, config: Config, inputs: Tensors) -> float | None:
     start = time.perf_counter()
     op.launch(inputs, outputs, config)
     torch.cuda.synchronize()
-    return round(time.perf_counter() - start, 3)
+    return round(time.perf_counter() - start, 4)
 
 
 def _forget() -> None:
