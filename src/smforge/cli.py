@@ -15,6 +15,8 @@ from smforge.errors import ConfigurationError, SmforgeError
 # name -> (module with add_parser(subparsers) and run(args) -> int, one line of help)
 COMMANDS = {
     "train": ("smforge.train", "train a small GPT on this machine"),
+    "verify": ("smforge.verify", "compile, check and time reference kernels on this machine"),
+    "report": ("smforge.report", "show results of verify side by side"),
     "which": ("smforge.which", "say which tier this machine gets, and why"),
     "tiers": ("smforge.tiers_command", "print the table of tiers"),
     "lock": ("smforge.locks.lock_command", "solve pixi.toml and write pixi.lock, or check it"),
