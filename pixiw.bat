@@ -123,6 +123,8 @@ set "_actual="
 set "_pinned="
 for /f "usebackq skip=1 delims=" %%H in (`certutil -hashfile "%~1" SHA256`) do call :first %%H
 for /f "usebackq tokens=1,2" %%A in ("%_root%envs\pixi.txt") do if "%%A"=="%_asset%" set "_pinned=%%B"
+rem Two empty values would agree.
+if not defined _pinned set "_pinned=a line for it in envs\pixi.txt"
 exit /b 0
 :first
 set "_line=%*"

@@ -9,9 +9,9 @@ import pytest
 
 from smforge.probe.gpu import GPU, Machine
 
-from .windows.fixtures import mark_wine, windows_python, wine, wine_cmd
+from .windows.fixtures import mark_wine, windows_python, windows_triton, wine, wine_cmd
 
-__all__ = ["windows_python", "wine", "wine_cmd"]  # fixtures, for every folder
+__all__ = ["windows_python", "windows_triton", "wine", "wine_cmd"]  # fixtures, for every folder
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = frozenset(os.environ.get("SMFORGE_NO_SKIP", "").replace(",", " ").split())

@@ -76,7 +76,7 @@ def contract(readme: str) -> dict[str, str]:
     for line in readme.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) >= 4 and "out" in cells[2].split(", "):
-            for name in re.findall(r"`([A-Z_]+)`", cells[0]):
+            for name in re.findall(r"`([A-Za-z_][A-Za-z0-9_]*)`", cells[0]):
                 found[name] = cells[1]
     if "SMFORGE_STATUS" not in found:
         sys.exit(

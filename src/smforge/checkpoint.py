@@ -72,23 +72,24 @@ def save(
     # Through memory, since torch and safetensors hide a full disk behind errors of their own.
     buffer = io.BytesIO()
     torch.save({**state, "id": mark}, buffer)
-    write(_new(run / MODEL), tensor_bytes(tensors, metadata))
-    write(_new(run / STATE), buffer.getbuffer())
+    try:
+        write(_new(run / MODEL), tensor_bytes(tensors, metadata))
+        write(_new(run / STATE), buffer.getbuffer())
+    except OSError:
+        for name in (MODEL, STATE):
+            _new(run / name).unlink(missing_ok=True)
+        raise
     for name in (MODEL, STATE):
         _new(run / name).replace(run / name)
     _flush_folder(run)
 
 
 def write(path: Path, content: bytes | memoryview) -> None:
-    """Write a file so that it is on the disk when this returns; a failure leaves no part of it."""
-    try:
-        with path.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
+    """Write a file so that it is on the disk when this returns."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def load(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

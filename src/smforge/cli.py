@@ -15,6 +15,8 @@ from smforge.errors import ConfigurationError, SmforgeError
 # name -> (module with add_parser(subparsers) and run(args) -> int, one line of help)
 COMMANDS = {
     "train": ("smforge.train", "train a small GPT on this machine"),
+    "verify": ("smforge.verify", "compile, check and time reference kernels on this machine"),
+    "report": ("smforge.report", "show results of verify side by side"),
     "which": ("smforge.which", "say which tier this machine gets, and why"),
     "tiers": ("smforge.tiers_command", "print the table of tiers"),
     "lock": ("smforge.locks.lock_command", "solve pixi.toml and write pixi.lock, or check it"),
@@ -23,6 +25,8 @@ COMMANDS = {
     "sbom": ("smforge.locks.sbom_command", "print the bill of materials of one environment"),
     "channel": ("smforge.channel.command", "build, test, index, publish and serve the channel"),
     "test": ("smforge.testing", "run the test suite in the tool environment"),
+    "env": ("smforge.env_command", "print what activation decided, and why"),
+    "kernel": ("smforge.kernel_spec", "install a Jupyter kernel that starts activated"),
     "pins": ("smforge.pins", "pin the wheels of envs/wheels and envs/tools"),
 }
 EXIT_CODES = """\

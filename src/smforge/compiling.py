@@ -42,10 +42,12 @@ def blank_warning(environ: Mapping[str, str]) -> str:
 
 def reason(error: BaseException) -> str:
     """The one line of a compile failure that tells most: a compiler's error, else the first."""
-    while cause := getattr(error, "inner_exception", None) or error.__cause__:
-        error = cause
-    lines = [line.strip() for line in str(error).splitlines()]
-    telling = [line for line in lines if re.search(r"\b(fatal )?error:", line)]
+    lines: list[str] = []
+    cause: BaseException | None = error
+    while cause:  # the innermost first; a compiler's own words may stand in any of them
+        lines[:0] = [line.strip() for line in str(cause).splitlines()]
+        cause = getattr(cause, "inner_exception", None) or cause.__cause__
+    telling = [line for line in lines if re.search(r"\berror: ", line)]
     first = [line for line in lines if not EMPTY.fullmatch(line)]
     line = (telling or first or [type(error).__name__])[0]
     return line if len(line) <= LENGTH else f"{line[:LENGTH]}..."

@@ -108,6 +108,11 @@ class Tier:
     driver_hint: dict[str, str] = field(default_factory=dict)
     torch_cuda_arch_list: str = ""
     opt_in: tuple[str, ...] = ()
+    # Dense operations a multiprocessor does each clock, by dtype; GeForce cards where they differ.
+    flops_per_clock: dict[str, int] = field(default_factory=dict)
+    flops_per_clock_geforce: dict[str, int] = field(default_factory=dict)
+    # Lowest fraction of the ceiling of a case of `verify`, where it was measured.
+    threshold: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

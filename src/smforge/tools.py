@@ -67,7 +67,7 @@ def tool_packages(name: str) -> Path:
     wheels for win_amd64, for the Python that the file's line `# python-version: 3.12` names.
     """
     requirements = _requirements(name)
-    target = venvs.place(tables.workspace(), _KIND, f"{name}-{_digest(requirements)[:16]}")
+    target = packages_folder(name)
     python = venvs.python_of(tool_environment())
 
     def build(target: Path) -> None:
@@ -77,6 +77,12 @@ def tool_packages(name: str) -> Path:
 
     venvs.build_once(target, build)
     return target
+
+
+def packages_folder(name: str) -> Path:
+    """Where `tool_packages(name)` puts them, there or not."""
+    digest = _digest(_requirements(name))[:16]
+    return venvs.place(tables.workspace(), _KIND, f"{name}-{digest}")
 
 
 def _requirements(name: str) -> Path:

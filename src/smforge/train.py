@@ -14,13 +14,14 @@ In a notebook: `from smforge.train import train; train(preset="tiny")`.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smforge import tiers
+from smforge import activation, tiers
 from smforge.errors import ConfigurationError, ToolchainError
 from smforge.options import add_flags, preset_of, resolve, resumed, setting
 from smforge.stopping import Stop, Stopped
@@ -205,6 +206,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train as the flags say."""
+    activation.require_compiler(os.environ)
     settings = {name: value for name, value in vars(args).items() if name != "run"}
     try:
         train(**settings)

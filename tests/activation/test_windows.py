@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,6 +103,16 @@ def test_another_CXX_gives_way_to_cl_and_is_named(machine: Machine) -> None:
 
 def test_without_visual_cpp_CXX_stays(bare: Machine) -> None:
     assert bare.go(CXX="clang-cl")["CXX"] == "clang-cl"
+
+
+def test_the_real_tcc_that_CC_names_compiles(machine: Machine, windows_triton: Path) -> None:
+    folder = (machine.prefix / TCC).parent
+    shutil.rmtree(folder)
+    shutil.copytree(windows_triton / "triton/runtime/tcc", folder)
+    file(machine.root / "answer.c", "__declspec(dllexport) int answer(void) { return 42; }")
+    result = machine.go(after='"%CC%" -shared answer.c -o answer.dll')
+    assert result["CC"] == tcc(machine)
+    assert (machine.root / "answer.dll").read_bytes()[:2] == b"MZ", result.output
 
 
 # --- CUDA ---------------------------------------------------------------------------------------
@@ -286,6 +299,48 @@ def deep(machine: Machine, length: int) -> str:
     folder = start + "x" * (length - len(start) - len(name))
     Path(folder[2:].replace("\\", "/")).mkdir()
     return folder
+
+
+LONGEST = 150  # characters of the longest name below a cache folder, as README.md says
+
+
+def test_the_longest_name_that_triton_makes_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = pytest.importorskip("triton.runtime.cache", reason="no triton here")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    made: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (made.append(str(a)), replace(a, b)))
+    monkeypatch.setattr(os, "getpid", lambda: 4_294_967_295)  # the longest that Windows has
+    manager = cache.get_cache_manager("f" * 64)
+    # triton_: every kernel of inductor, TORCHINDUCTOR_UNIQUE_KERNEL_NAMES being 0.
+    for name in ("triton_.source", "__triton_launcher.cp311-win_amd64.pyd"):
+        manager.put("", name)
+    manager.put_group("triton_.json", {})
+    assert max(len(name) for name in made) - len(str(tmp_path)) - 1 <= LONGEST
+
+
+@pytest.mark.slow
+def test_the_longest_name_that_inductor_makes_fits(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="no torch here")
+    if not shutil.which("g++"):
+        pytest.skip("no g++ here for inductor")
+    code = (
+        "import torch; n = torch.nn; m = torch.compile(n.Sequential(n.Linear(8, 8), n.GELU()))\n"
+        "m(torch.randn(4, 8)).sum().backward()"
+    )
+    environ = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environ, check=True, capture_output=True)
+    names = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")]
+    assert names
+    assert max(map(len, names)) <= LONGEST
+
+
+def test_the_longest_name_fits_below_the_longest_root() -> None:
+    assert 100 + 1 + LONGEST < 260
+    readme = (REPO / "activation/README.md").read_text("utf-8")
+    assert f"has {LONGEST}\ncharacters" in readme
 
 
 @pytest.fixture

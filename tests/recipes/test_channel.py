@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -17,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from smforge.channel import archive, build, check, index, publish
+from smforge import tables
+from smforge.channel import archive, build, check, command, index, publish
 from smforge.errors import ConfigurationError, ToolchainError, VerificationError
 from tests.conftest import ROOT, skip_or_fail
 
@@ -338,6 +340,26 @@ def test_an_unknown_recipe_is_one_line_and_2(tmp_path: Path) -> None:
 def test_without_names_everything_but_pytorch_kepler_is_chosen() -> None:
     names = [folder.name for folder in build.select(ROOT / "recipes", [])]
     assert names == ["smforge", "triton-windows"]
+
+
+def test_what_was_built_before_a_failure_is_indexed(
+    small: Make, channel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = small(name="a-good"), small("sys.exit('error: no')\n", name="b-bad")
+    workspace = good.parent.parent
+    monkeypatch.setattr(tables, "workspace", lambda: workspace)
+    arguments = argparse.Namespace(
+        names=["a-good", "b-bad"],
+        channel=channel,
+        variants=None,
+        compression_level=3,
+        replace=False,
+    )
+    with pytest.raises(ToolchainError, match="b-bad"):
+        command.build(arguments)
+    assert bad.exists()
+    names = {path.name for path in channel.glob("win-64/*.conda")}
+    assert set(check.indexed(channel)) == names == {"a-good-1.0-b_0.conda"}
 
 
 def test_a_recipe_s_preflight_stops_before_anything_is_built(small: Make, channel: Path) -> None:

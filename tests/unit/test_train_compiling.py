@@ -20,6 +20,13 @@ g++: fatal error: input file '/tmp/a' is the same as output file
 compilation terminated."""
 
 
+def chained() -> Exception:
+    """As inductor's: the compiler's words, raised from a process that ended with 1."""
+    error = RuntimeError(GXX)
+    error.__cause__ = RuntimeError("Command '['g++', '/tmp/a', 'b/c.cpp']' returned 1")
+    return error
+
+
 class BackendFailed(RuntimeError):
     """As torch._dynamo's: the cause hangs on an attribute."""
 
@@ -32,6 +39,7 @@ class BackendFailed(RuntimeError):
     ("error", "line"),
     [
         (RuntimeError(GXX), "g++: fatal error: input file '/tmp/a' is the same as output file"),
+        (chained(), "g++: fatal error: input file '/tmp/a' is the same as output file"),
         (RuntimeError("backend='inductor' raised:\nRuntimeError: Triton missing\n\nmore"),
          "RuntimeError: Triton missing"),
         (BackendFailed(RuntimeError("No working C++ compiler found")),
@@ -39,7 +47,7 @@ class BackendFailed(RuntimeError):
         (RuntimeError(""), "RuntimeError"),
         (RuntimeError("x" * 1000), "x" * 200 + "..."),
     ],
-    ids=["compiler", "first-line", "inner", "silent", "long"],
+    ids=["compiler", "compiler-chained", "first-line", "inner", "silent", "long"],
 )  # fmt: skip
 def test_the_reason_is_the_line_that_tells_most(error: Exception, line: str) -> None:
     assert compiling.reason(error) == line

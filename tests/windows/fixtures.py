@@ -9,9 +9,9 @@ import pytest
 
 from . import python as python_bed
 from .python import WindowsPython
-from .wine import Result, Wine, missing
+from .wine import Result, Wine, cache_folder, missing
 
-FIXTURES = {"wine", "wine_cmd", "windows_python"}
+FIXTURES = {"wine", "wine_cmd", "windows_python", "windows_triton"}
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +44,14 @@ def windows_python(wine: Wine) -> WindowsPython:
         skip_or_fail("wine", "no Python 3.11 here, whose library the Windows Python borrows")
     assert host is not None
     return python_bed.prepare(wine, host)
+
+
+@pytest.fixture(scope="session")
+def windows_triton(windows_python: WindowsPython) -> Path:
+    """The files of triton-windows 3.7, its tcc.exe among them, as in site-packages."""
+    host = python_bed.host_python()
+    assert host is not None
+    return python_bed.triton(host, cache_folder())
 
 
 def mark_wine(items: Iterable[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -70,19 +71,34 @@ def prepare(wine: Wine, python: str) -> WindowsPython:
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
             (folder / "DLLs").mkdir(parents=True)
-            unpack_libraries(fetch(python, folder / "download"), folder)
+            unpack_libraries(fetch(python, REQUIREMENT, folder / "download"), folder)
             copy_lib_and_headers(python, folder)
             shutil.copy(wine.program("python", "-municode"), folder / "python.exe")
             (folder / "complete").touch()
     return WindowsPython(wine, folder)
 
 
-def fetch(python: str, folder: Path) -> Path:
-    """The wheel that holds python.org's build; pip checks its hash."""
+def fetch(python: str, requirement: Path, folder: Path) -> Path:
+    """The one wheel of a pinned requirement, for a 64-bit Windows; pip checks its hash."""
     target = ["--platform", "win_amd64", "--python-version", "3.11", "--only-binary", ":all:"]
     command = [python, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", *target]
-    subprocess.run([*command, "-r", REQUIREMENT, "-d", folder], check=True)
+    subprocess.run([*command, "-r", requirement, "-d", folder], check=True)
     return next(folder.glob("*.whl"))
+
+
+def triton(python: str, cache: Path) -> Path:
+    """The unpacked triton-windows 3.7 (a download of 50 MB the first time), as in site-packages."""
+    requirement = REPO / "envs" / "tools" / "windows-triton-3.7.txt"
+    folder = (
+        cache / f"{requirement.stem}-{hashlib.sha256(requirement.read_bytes()).hexdigest()[:8]}"
+    )
+    with only_one(folder):
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            with zipfile.ZipFile(fetch(python, requirement, folder / "download")) as archive:
+                archive.extractall(folder / "site-packages")
+            (folder / "complete").touch()
+    return folder / "site-packages"
 
 
 def unpack_libraries(wheel: Path, folder: Path) -> None:

@@ -129,7 +129,7 @@ class Wine:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_name(f"{os.getpid()}.exe")
-            subprocess.run([COMPILER, "-O1", "-s", *options, "-o", part, source], check=True)
+            subprocess.run([COMPILER, "-O1", "-s", "-o", part, source, *options], check=True)
             part.replace(path)
         return path
 

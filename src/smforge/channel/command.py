@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import sys
 from pathlib import Path
 
 from smforge import tables, tiers
-from smforge.errors import ConfigurationError
+from smforge.errors import ConfigurationError, SmforgeError
 
 HELP = """\
   smforge channel build                     every recipe that changed, then the index
@@ -105,7 +106,14 @@ def build(args: argparse.Namespace) -> None:
 
     publish.refuse_shared(args.channel)
     chosen = build.select(tables.workspace() / "recipes", args.names)
-    built = build.build(chosen, args.channel, args.variants, args.compression_level, args.replace)
+    try:
+        built = build.build(
+            chosen, args.channel, args.variants, args.compression_level, args.replace
+        )
+    except SmforgeError:
+        with contextlib.suppress(SmforgeError):  # what was built before the failure is whole
+            index.index(args.channel)
+        raise
     index.index(args.channel)
     print(f"{len(built)} packages in {tables.shown(args.channel)}, indexed")
 

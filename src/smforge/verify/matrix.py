@@ -1,0 +1,177 @@
+"""Compile every cell on all cores, keep results by content, and judge what the compilers made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from smforge.errors import SmforgeError
+from smforge.kernels import catalogue
+from smforge.verify.cells import Cell, Outcome
+from smforge.verify.worker import Job, Worker
+
+Progress = Callable[[Outcome, int, int], None]
+_KERNELS = Path(catalogue.__file__).parent
+_PACKAGE_ROOT = _KERNELS.parents[1]
+_WORKERS = {
+    "triton": "smforge.verify.triton_worker",
+    "nvrtc": "smforge.verify.nvrtc_worker",
+    "interpreter": "smforge.verify.interpreter_worker",
+}
+
+
+class Compilers:
+    """The child processes: one a thread and toolchain, started when first needed."""
+
+    def __init__(self, tools: Mapping[str, Path]) -> None:
+        self._tools = tools
+        self._local = threading.local()
+        self._all: list[Worker] = []
+        self._lock = threading.Lock()
+
+    def of(self, tool: str) -> Worker:
+        """This thread's child for a toolchain."""
+        mine: dict[str, Worker] = self._local.__dict__
+        if tool not in mine:
+            mine[tool] = Worker(_WORKERS[tool.partition("-")[0]], environ(self._tools[tool]))
+            with self._lock:
+                self._all.append(mine[tool])
+        return mine[tool]
+
+    def close(self) -> None:
+        """End every child."""
+        for worker in self._all:
+            worker.close()
+
+
+def environ(tool: Path) -> dict[str, str]:
+    """A child's environment: this toolchain's packages and smforge, and no user's settings."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TRITON_", "PYTHON"))}
+    path = os.pathsep.join([str(tool), str(_PACKAGE_ROOT)])
+    return kept | {"PYTHONPATH": path, "PYTHONUTF8": "1", "SMFORGE_NVRTC": str(tool)}
+
+
+def run(
+    cells: list[Cell],
+    tools: Mapping[str, Path],
+    missing: Mapping[str, str],
+    cache: Path,
+    progress: Progress,
+) -> list[Outcome]:
+    """Outcomes in the order of the cells.
+
+    `tools` are the folders of the toolchains at hand, `missing` says why others are not; `cache`
+    keeps what compiled, by the content of kernels and toolchain.
+    """
+    compilers = Compilers(tools)
+    key = Keys(tools)
+    outcomes: dict[int, Outcome] = {}
+
+    def one(cell: Cell) -> Outcome:
+        if cell.tool not in tools:
+            return Outcome(cell, "not-run", missing.get(cell.tool, f"{cell.tool} is missing"))
+        kept = cache / f"{key.of(cell)}.json"
+        return _read(cell, kept) or _compile(cell, compilers, kept)
+
+    order = sorted(range(len(cells)), key=lambda i: cells[i].tool)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        try:
+            futures = {pool.submit(one, cells[i]): i for i in order}
+            for future in as_completed(futures):
+                outcomes[futures[future]] = future.result()
+                progress(future.result(), len(outcomes), len(cells))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            compilers.close()
+    return [outcomes[i] for i in range(len(cells))]
+
+
+def _compile(cell: Cell, compilers: Compilers, kept: Path) -> Outcome:
+    start = time.perf_counter()
+    try:
+        worker = compilers.of(cell.tool)
+        answers = [worker.ask(job) for job in cell.jobs]
+    except SmforgeError as error:
+        return Outcome(cell, "failed", str(error))
+    seconds = round(time.perf_counter() - start, 3)
+    outcome = judge(cell, answers, str(worker.greeting["version"]), seconds)
+    _write(outcome, answers, kept)
+    return outcome
+
+
+def judge(cell: Cell, answers: list[Job], version: str, seconds: float) -> Outcome:
+    """Passed when every kernel compiled, fits the card and uses the tensor cores it should."""
+    errors = [answer["error"] for answer in answers if not answer["ok"]]
+    if errors:
+        return Outcome(cell, "failed", errors[0], version, seconds)
+    if "ptx" not in answers[0]:  # it ran in the interpreter: there is no machine code
+        return Outcome(cell, "passed", "", version, seconds)
+    figures = {
+        "registers": max(answer["registers"] for answer in answers),
+        "spills": sum(answer["spills"] for answer in answers),
+        "shared": max(answer.get("shared", 0) for answer in answers),
+    }
+    if cell.instruction and not any(cell.instruction in answer["ptx"] for answer in answers):
+        reason = f"no {cell.instruction} in the PTX: the tensor cores are not used"
+    elif figures["shared"] > cell.shared_limit:
+        reason = f"{figures['shared']} bytes of shared memory, the card has {cell.shared_limit}"
+    else:
+        return Outcome(cell, "passed", "", version, seconds, figures)
+    return Outcome(cell, "failed", reason, version, seconds, figures)
+
+
+# -------------------------------------------------------------------------------------------------
+# Results by content
+# -------------------------------------------------------------------------------------------------
+
+
+class Keys:
+    """Names of kept results: a hash of the kernels' sources, the toolchain and the job."""
+
+    def __init__(self, tools: Mapping[str, Path]) -> None:
+        sources = digest_of(sorted([*_KERNELS.glob("*.py"), *_KERNELS.glob("cuda/*.cu")]))
+        workers = digest_of(sorted(Path(__file__).parent.glob("*.py")))
+        self._base = sources + workers
+        # The folder's name holds the hash of its pinned requirements.
+        self._tools = {name: folder.name for name, folder in tools.items()}
+
+    def of(self, cell: Cell) -> str:
+        """The name of a cell's result."""
+        parts = [self._base, cell.tool, self._tools[cell.tool], cell.tier, cell.case]
+        text = json.dumps([*parts, cell.instruction, cell.shared_limit, cell.jobs])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """One hash over the content of files."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _read(cell: Cell, kept: Path) -> Outcome | None:
+    try:
+        data: dict[str, Any] = json.loads(kept.read_text("utf-8"))
+        return Outcome(cell, **data["outcome"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(outcome: Outcome, answers: list[Job], kept: Path) -> None:
+    fields = ("result", "reason", "version", "seconds", "figures")
+    data = {
+        "outcome": {name: getattr(outcome, name) for name in fields},
+        "ptx": [answer.get("ptx", "") for answer in answers],
+    }
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    partial = kept.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    partial.write_text(json.dumps(data), "utf-8")
+    partial.replace(kept)
