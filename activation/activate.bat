@@ -2,6 +2,7 @@
 rem smforge activation for cmd, called by pixi and by the wheel engine. The contract is README.md beside it.
 rem Prints nothing, never exits, no setlocal, no process once its caches are there. Temporaries: _smf_*.
 set "SMFORGE_STATUS=aborted"
+if defined SMFORGE_REASON set "_smf_had=1"
 set "SMFORGE_REASON="
 set "_smf_st=ok"
 for %%F in (stack msvc msvc_key msvc_read msvc_find msvc_build msvc_toolset msvc_write compiler toolkit caches caches_root caches_build report) do if not exist "%~dp0%%F.bat" set "_smf_lost=%%F.bat"
@@ -51,6 +52,8 @@ set "PYTHONPATH=%_smf_src%"
 
 :done
 set "SMFORGE_STATUS=%_smf_st%"
+rem To pixi a variable that is unset stays as it was outside: a blank takes an old reason's place.
+if defined _smf_had if not defined SMFORGE_REASON set "SMFORGE_REASON= "
 :clear
-for %%N in (st lost long prefix key cuda triton min max uv src say vc id) do set "_smf_%%N="
+for %%N in (st had lost long prefix key cuda triton min max uv src say vc id) do set "_smf_%%N="
 exit /b 0

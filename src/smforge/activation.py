@@ -38,7 +38,7 @@ def state(environ: Mapping[str, str]) -> State:
         return State(NOT_ACTIVATED, reason, f"run: {tiers.command('smforge env')}")
     known = activation_contract.load().statuses.get(status)
     remedy = known.remedy if known and status not in ("ok", "off") else ""
-    return State(status, environ.get("SMFORGE_REASON", ""), remedy)
+    return State(status, environ.get("SMFORGE_REASON", "").strip(), remedy)
 
 
 def require_compiler(environ: Mapping[str, str]) -> None:

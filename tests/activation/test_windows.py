@@ -201,7 +201,11 @@ def test_PYTHONPATH_is_the_workspaces_source_and_a_leaked_one_is_named(machine: 
     result = machine.go(PYTHONPATH="C:\\leaked & co")
     assert result["PYTHONPATH"] == windows_path(REPO / "src")
     assert result.reason == "PYTHONPATH=C:\\leaked & co is left out"
-    assert machine.go(times=2).reason == ""
+
+
+def test_an_old_reason_does_not_stay(machine: Machine) -> None:
+    # An unset variable would stay as it was outside: pixi keeps what was added or changed.
+    assert machine.go(SMFORGE_REASON="of an outer activation").reason == " "
 
 
 def test_PYTHONPATH_is_untouched_outside_a_workspace(machine: Machine) -> None:
