@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,11 @@ __all__ = ["windows_python", "windows_triton", "wine", "wine_cmd"]  # fixtures, 
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = frozenset(os.environ.get("SMFORGE_NO_SKIP", "").replace(",", " ").split())
+
+# A shell that starts a job in the background has it ignore Ctrl-C, and its children inherit that;
+# the tests that stop children would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def skip_or_fail(kind: str, reason: str) -> None:
