@@ -20,12 +20,12 @@ from smforge.errors import ConfigurationError
 from smforge.venvs import say
 
 _KIND = "tools"
+_INSIDE = "SMFORGE_TOOLS"  # names the environment to the processes that run in it
 
 
 def in_tool_environment() -> bool:
     """Whether this process already runs in the tool environment."""
-    here = Path(sys.prefix)
-    return here.parent.name == _KIND and venvs.is_complete(here)
+    return os.environ.get(_INSIDE) == sys.prefix
 
 
 def run_in_tool_environment(argv: Sequence[str]) -> int:
@@ -125,4 +125,4 @@ def _environ(folder: Path) -> dict[str, str]:
     package = str(Path(__file__).resolve().parents[1])
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     search = os.pathsep.join([package, *(entry for entry in known if entry not in ("", package))])
-    return os.environ | {"PATH": path, "PYTHONPATH": search}
+    return os.environ | {"PATH": path, "PYTHONPATH": search, _INSIDE: str(folder)}

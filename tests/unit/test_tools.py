@@ -21,6 +21,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (root / "envs" / "tools").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "workspace", lambda: root)
+        patch.delenv("SMFORGE_TOOLS", raising=False)  # these tests run in a tool environment
         patch.setenv("PIP_NO_INDEX", "1")
         patch.setenv("PIP_FIND_LINKS", (root.parent / "wheels").as_uri())
         pin(root, "base", "only_here", "1.0")
