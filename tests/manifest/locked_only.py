@@ -53,12 +53,14 @@ async def main(workspace: Path) -> None:
             locked = lock.find(environment.name, platform) or ()
             packages = [checker.resolved(package, platform.subdir) for package in locked]
             count += 1
+            source = candidates(packages, Path(folder), count)
             records = await solve(
-                [candidates(packages, Path(folder), count)],
+                [source],
                 [match_spec(requirement.spec) for requirement in requirements],
                 platforms=["linux-64"],
                 virtual_packages=virtual_packages(platform.virtual_packages),
             )
+            source.close()
             chosen = {record.file_name for record in records}
             if chosen != {file_name(package) for package in packages}:
                 print(f"{environment.name} on {platform.name} differs")

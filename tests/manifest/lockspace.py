@@ -36,6 +36,15 @@ def reference(folder: Path) -> Path:
     return Path(shutil.copytree(REFERENCE, folder / "workspace"))
 
 
+def committed(folder: Path) -> Path:
+    """A writable copy of this workspace's pixi.toml, pixi.lock and recipes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("pixi.toml", "pixi.lock"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "recipes", folder / "recipes")
+    return folder
+
+
 def tiny(folder: Path, dependencies: str = 'numpy = "2.*"\npython = "3.12.*"') -> Path:
     """A workspace of one environment on linux-64 that solves in a moment."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import pytest
 
 from smforge import tiers
 from tests.conftest import ROOT
-from tests.manifest.lockspace import CHANNEL, environ, lock, smforge
+from tests.manifest.lockspace import CHANNEL, committed, environ, lock, smforge
 
 rattler = pytest.importorskip(
     "rattler", reason="py-rattler is not installed: ./pixiw run test has it"
@@ -29,8 +29,7 @@ def test_it_is_up_to_date_without_a_channel():
 def test_a_solve_over_the_committed_index_leaves_it_as_it_is(tmp_path):
     from smforge.locks import read
 
-    for name in ("pixi.toml", "recipes"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    (committed(tmp_path) / "pixi.lock").unlink()
     result = lock(tmp_path, "--channel-dir", CHANNEL)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "pixi.lock").read_bytes() == PATH.read_bytes()

@@ -9,7 +9,7 @@ import pytest
 
 from smforge import tiers
 from tests.conftest import ROOT
-from tests.manifest.lockspace import smforge
+from tests.manifest.lockspace import committed, replace_in, smforge
 
 pytest.importorskip("rattler", reason="py-rattler is not installed: ./pixiw run test has it")
 
@@ -136,10 +136,7 @@ def test_openmp_facts_are_told_once_with_who_wants_each():
 
 
 def test_a_stale_lock_is_an_error_of_the_audit(tmp_path):
-    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
-    (tmp_path / "pixi.lock").symlink_to(ROOT / "pixi.lock")
-    text = (ROOT / "pixi.toml").read_text("utf-8").replace('rich = ">=13.7"', 'rich = ">=99"')
-    (tmp_path / "pixi.toml").write_text(text, "utf-8")
+    replace_in(committed(tmp_path) / "pixi.toml", 'rich = ">=13.7"', 'rich = ">=99"')
     result = smforge("audit", "--manifest-path", tmp_path)
     assert result.returncode == 2
     assert "A01 error: stale: pixi.toml requires rich >=99" in result.stdout

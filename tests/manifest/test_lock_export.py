@@ -9,7 +9,7 @@ import pytest
 
 from smforge import tiers
 from tests.conftest import ROOT
-from tests.manifest.lockspace import smforge
+from tests.manifest.lockspace import committed, smforge
 
 pytest.importorskip("rattler", reason="py-rattler is not installed: ./pixiw run test has it")
 
@@ -23,8 +23,7 @@ def test_the_committed_exports_are_what_export_writes():
 
 
 def test_a_stale_missing_or_spare_export_is_named_and_export_mends_it(tmp_path):
-    for name in ("pixi.toml", "pixi.lock", "recipes"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    committed(tmp_path)
     shutil.copytree(ENVS, tmp_path / "envs")
     stale, missing = (tmp_path / "envs/cpu" / f"{name}.explicit.txt" for name in
                       ("win-64", "linux-64"))  # fmt: skip

@@ -21,6 +21,9 @@ TEXT = (REFERENCE / "pixi.lock").read_text("utf-8")
 FIRST = TEXT.index("- conda:", TEXT.index("\npackages:\n"))
 
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+
+
 def damaged(tmp_path, content: str | bytes):
     workspace = reference(tmp_path)
     raw = content.encode() if isinstance(content, str) else content
@@ -91,6 +94,19 @@ def test_a_version_changed_by_hand_is_named(tmp_path):
     assert "pixi.toml requires rich >=10: 3.0.0 is locked" in result.stdout
 
 
+@posix
+def test_with_pixi_on_path_it_is_named_and_the_lock_made_all_the_same(tmp_path, monkeypatch):
+    pixi = tmp_path / "bin" / "pixi"
+    pixi.parent.mkdir()
+    pixi.write_text("#!/bin/sh\n", "utf-8")
+    pixi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(pixi.parent), prepend=os.pathsep)
+    result = lock(tiny(tmp_path / "w"), "--channel-dir", CHANNEL)
+    assert result.returncode == 0
+    assert "`pixi lock` is the usual way" in result.stderr
+    assert (tmp_path / "w" / "pixi.lock").exists()
+
+
 def test_a_missing_lock_names_the_command_that_makes_it(tmp_path):
     result = lock(tiny(tmp_path), "--check")
     assert result.returncode == 2
@@ -107,6 +123,7 @@ def test_lock_does_not_overwrite_a_lock_it_cannot_read_but_upgrade_does(tmp_path
     assert lock(workspace, "--check").returncode == 0
 
 
+@posix
 def test_a_kill_while_the_lock_is_written_leaves_the_old_file(tmp_path):
     workspace = tiny(tmp_path)
     assert lock(workspace, "--channel-dir", CHANNEL).returncode == 0
@@ -124,6 +141,7 @@ def test_a_kill_while_the_lock_is_written_leaves_the_old_file(tmp_path):
     assert lock(workspace, "--check").returncode == 0
 
 
+@posix
 def test_ctrl_c_while_solving_exits_with_130_and_leaves_the_old_lock(tmp_path):
     workspace = tiny(tmp_path)
     assert lock(workspace, "--channel-dir", CHANNEL).returncode == 0
