@@ -46,7 +46,7 @@ _smf_find_compiler() {
   _smf_choose CC "${_smf_own:+$prefix-gcc}" gcc
   _smf_choose CXX "${_smf_own:+$prefix-g++}" g++
   if [[ -n $_smf_own ]]; then return; fi # the key of the packages covers it
-  for folder in /usr/lib/gcc/*/*/; do
+  for folder in /usr/lib*/gcc/*-linux*/*/; do
     folder=${folder%/} _smf_compiler=${folder##*/}
   done
   _smf_compiler=${CC:-gcc}-$_smf_compiler _smf_compiler=${_smf_compiler##*/}
