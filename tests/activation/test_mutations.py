@@ -20,7 +20,7 @@ BATCH = [
     ("activate.bat", 'if defined CC set "CC=', GONE, "a_bad_CC_is_replaced[quotes]"),
     ("activate.bat", 'if defined SMFORGE_VC set "', GONE, "values_are_never_run"),
     ("activate.bat", "if defined _smf_lost goto :clear", GONE, "a_missing_helper[stack]"),
-    ("activate.bat", "for %%N in (st lost", GONE + " x (", "nothing_of_its_own_is_left"),
+    ("activate.bat", "for %%N in (st had", GONE + " x (", "nothing_of_its_own_is_left"),
     ("msvc.bat", 'if "%_smf_new%" gtr', 'if "1" gtr', "a_prompt_that_nvcc_refuses"),
     ("msvc.bat", "if defined SMFORGE_VC exit /b 0", GONE, "another_environment_inside"),
     ("msvc.bat", "if defined _smf_long goto :say", GONE, "a_longer_PATH_is_long_path"),
