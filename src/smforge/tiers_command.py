@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from smforge import evidence, tiers
+from smforge import evidence, evidence_tables, tiers
 from smforge.errors import ConfigurationError
 from smforge.tables import dotted, shown, workspace
 
@@ -126,19 +126,24 @@ def support_table() -> str:
                 subdir,
                 stack_text(tier.stack[subdir]),
                 tier.compile.value,
-                "<br>".join(run_text(r) for r in ran) or "nothing yet",
+                "<br>".join(text for r in ran if (text := run_text(r))) or "nothing yet",
             )
             lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", evidence_tables.tables(rows)])
 
 
 def run_text(row: evidence.Run) -> str:
     """One run in a cell: check, how, where, when, and its figures or the reason it did not pass."""
+    detailed = evidence_tables.is_detailed(row)
+    if detailed and not evidence_tables.summary(row):
+        return ""
     what = f"{row.check} {row.case}".strip()
     versions = ", ".join(f"{name} {version}" for name, version in row.versions.items())
     text = f"{what}: {row.result} ({row.how}, {row.device}, {row.date}"
     text += f"; {versions})" if versions else ")"
-    if row.figures:
+    if detailed:
+        text += f": {evidence_tables.summary(row)}"
+    elif row.figures:
         text += ": " + ", ".join(f"{name} {value:g}" for name, value in row.figures.items())
     if row.result != "passed":
         text += f": {row.reason}"

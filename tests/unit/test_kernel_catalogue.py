@@ -49,7 +49,7 @@ def test_known_limits_name_cells_that_exist() -> None:
 
 
 def test_the_nvcc_of_cuda_13_starts_at_turing() -> None:
-    assert [cell.tier for cell in nvcc_build.cells()][0] == "sm75"
+    assert next(cell.tier for cell in nvcc_build.cells()) == "sm75"
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ class Double(Operation):
         return {"out": torch.empty_like(inputs["x"])}
 
     def launch(self, inputs: Tensors, outputs: Tensors, config: Config) -> None:
+        del config
         result = 2 * inputs["x"]
         if self.fault == "wrong index":
             result = result.roll(1)
@@ -85,6 +86,7 @@ def test_a_sampled_check_sees_every_element(fault: str) -> None:
         def sample(
             self, inputs: Tensors, outputs: Tensors, generator: torch.Generator
         ) -> tuple[Tensors, Tensors]:
+            del generator
             return {"out": outputs["out"][:1]}, {"out": 2 * inputs["x"][:1].double()}
 
     operation, generator = Sampled(fault), torch.Generator().manual_seed(1)

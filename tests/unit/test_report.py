@@ -84,9 +84,7 @@ def test_equal_machines_do_not_differ(h200: Report) -> None:
 def test_a_slower_machine_is_named(h200: Report) -> None:
     value = next(c.value for c in h200.cases if c.name == "gemm-bf16")
     slow = with_case(h200, "gemm-bf16", value=value * 0.8)
-    assert compare({"a": h200, "b": slow}) == [
-        "gemm-bf16: b reaches 80% of a on the same card"
-    ]
+    assert compare({"a": h200, "b": slow}) == ["gemm-bf16: b reaches 80% of a on the same card"]
 
 
 def test_another_version_and_another_result_are_named(h200: Report) -> None:
@@ -161,9 +159,7 @@ def pixels(png: Path) -> object:
 
 @pytest.mark.chromium
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_chromium_draws_the_plots(
-    tmp_path: Path, h200: Report, chromium: str, dark: bool
-) -> None:
+def test_chromium_draws_the_plots(tmp_path: Path, h200: Report, chromium: str, dark: bool) -> None:
     file = tmp_path / "verify.html"
     file.write_text(page({"h200": h200}, []), "utf-8")
     shot, log = tmp_path / "shot.png", tmp_path / "net.json"

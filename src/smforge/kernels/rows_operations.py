@@ -17,7 +17,7 @@ COLUMNS = 4096  # the width of a 7B model; the BLOCK of the configurations holds
 class Rows(Operation):
     """What the families over rows share: sizes, and samples of one row in 256."""
 
-    check_sizes = ({"rows": 3, "columns": 3100}, {"rows": 400, "columns": 3104})
+    check_sizes = ({"rows": 3, "columns": 3100}, {"rows": 70, "columns": 3104})
 
     def full_size(self, memory: int) -> Size:
         return {"rows": fill(memory) // (COLUMNS * int(self.dtype.itemsize)), "columns": COLUMNS}

@@ -35,6 +35,8 @@ class Config:
     @property
     def label(self) -> str:
         """One word a table can show: `tma 128x256x64 w8 s3`."""
+        if not self.constants:
+            return self.variant
         blocks = "x".join(str(v) for v in self.constants.values() if type(v) is int and v > 1)
         flags = "".join(f" {k.lower()}" for k, v in self.constants.items() if v is True)
         return f"{self.variant} {blocks} w{self.num_warps} s{self.num_stages}{flags}"

@@ -18,6 +18,7 @@ from typing import Any
 from smforge import tables
 from smforge.report.compare import compare
 from smforge.report.page import page
+from smforge.report.rows import rows
 from smforge.report.text import side_by_side, table
 from smforge.verify.result import Report, load, to_json
 
@@ -34,6 +35,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="holds verify.json")
     parser.add_argument("--json", action="store_true", help="the comparison on standard output")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page of all of them")
+    add = parser.add_argument
+    add("--evidence", action="store_true", help="rows for envs/evidence.toml (maintainers)")
     parser.set_defaults(run=run)
 
 
@@ -42,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
     reports = {name: load(folder) for name, folder in _names(args.folders).items()}
     differences = compare(reports)
     failed = {name: report.failed for name, report in reports.items() if report.failed}
-    if args.json:
+    if args.evidence:
+        print("\n".join(rows(report) for report in reports.values()))
+    elif args.json:
         print(json.dumps({"differences": differences, "failed": failed}, indent=1))
     else:
         print(side_by_side(reports, differences))

@@ -93,6 +93,9 @@ _THROTTLES = {
 }
 
 
+_HBM = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
+
+
 def _clocks(nvml: Any, handle: Any) -> list[str]:
     bits = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
     return list(dict.fromkeys(text for bit, text in _THROTTLES.items() if bits & bit))
@@ -105,8 +108,9 @@ def _processes(nvml: Any, handle: Any) -> list[str]:
 
 def _ecc(nvml: Any, handle: Any) -> list[str]:
     current, _pending = nvml.nvmlDeviceGetEccMode(handle)
+    capability = tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle))
     # HBM has room for its check bits; on GDDR they cost bandwidth.
-    return ["ECC is on, which costs bandwidth on GDDR memory"] if current else []
+    return ["ECC is on, which costs bandwidth"] if current and capability not in _HBM else []
 
 
 def _pcie(nvml: Any, handle: Any) -> list[str]:

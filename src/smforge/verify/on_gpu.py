@@ -17,7 +17,7 @@ from smforge.kernels import catalogue
 from smforge.kernels.catalogue import Case
 from smforge.peak import peak_flops
 from smforge.probe.gpu import Machine
-from smforge.verify.machine import describe, lock_hash, slow_reasons, versions
+from smforge.verify.machine import describe, lock_hash, versions
 from smforge.verify.result import CaseResult, Report
 
 
@@ -105,7 +105,7 @@ def findings(tier: tiers.Tier, results: list[CaseResult]) -> tuple[str, ...]:
     found = [f"{r.name}: {r.reason}" for r in results if r.reason]
     if not tier.threshold:
         found.append(f"no threshold measured for {tier.name}: no verdict on speed")
-    return (*found, *slow_reasons())
+    return tuple(found)
 
 
 def line_of(case: CaseResult) -> str:
