@@ -69,12 +69,13 @@ def test_require_stops_unless_the_status_is_ok(status: str) -> None:
         activation.require_compiler({"SMFORGE_MSVC": "require", "SMFORGE_STATUS": status})
 
 
-def test_train_stops_with_4_where_a_compiler_is_required_and_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("words", [["train", "--steps", "1"], ["verify"]], ids=lambda w: w[0])
+def test_a_command_stops_with_4_where_a_compiler_is_required_and_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     monkeypatch.setenv("SMFORGE_MSVC", "require")
     monkeypatch.setenv("SMFORGE_STATUS", "no-msvc")
-    assert cli.main(["train", "--steps", "1"]) == 4
+    assert cli.main(words) == 4
     assert "activation ended with no-msvc" in capsys.readouterr().err
 
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from smforge import __version__, tiers
+from smforge import __version__, activation, tiers
 from smforge.errors import ConfigurationError, GPUError
 from smforge.probe import gpu
 from smforge.verify.machine import describe, lock_hash, versions
@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     if args.tier:
         tiers.load()[args.tier]  # an unknown name is one line, before anything runs
+    if not args.no_gpu:
+        activation.require_compiler(os.environ)
     report = _no_gpu(args) if args.no_gpu else _this_machine(args)
     report = _finished(report, time.perf_counter() - start)
     from smforge.report import publish
