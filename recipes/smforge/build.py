@@ -55,6 +55,7 @@ def install_package(source: Path, site_packages: Path) -> None:
     (package / "data").mkdir()
     for name in ("tiers.toml", "evidence.toml"):
         shutil.copy(source / "envs" / name, package / "data" / name)
+    shutil.copy(source / "activation/README.md", package / "data/activation.md")
     project = tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["project"]
     dist_info = site_packages / f"{project['name']}-{project['version']}.dist-info"
     dist_info.mkdir(exist_ok=True)
