@@ -11,6 +11,7 @@ import torch
 
 from smforge import tiers
 from smforge.errors import ConfigurationError, GPUError
+from smforge.peak import peak_flops
 from smforge.probe import gpu
 from smforge.probe.gpu import Machine
 from smforge.tables import dotted
@@ -192,6 +193,18 @@ def _optimizer(on_gpu: bool) -> Decision:
     if on_gpu or (major, minor) >= (2, 4):
         return Decision("fused AdamW", "one kernel for all parameters")
     return Decision("AdamW", f"torch {major}.{minor} has no fused AdamW for the CPU")
+
+
+def peak(place: Place, decisions: Decisions, machine: Machine | None = None) -> float | None:
+    """FLOP/s that the card could reach in the dtype decided on; None where that is unknown."""
+    if place.device == "cpu":
+        return None
+    name = torch.cuda.get_device_name(0)
+    card = next((g for g in (machine or gpu.detect()).gpus if g.name == name), None)
+    full = "tf32" if decisions.tf32.value == "on" else "fp32"
+    return (
+        peak_flops(place.tier, card, TIER_NAMES.get(decisions.dtype.value, full)) if card else None
+    )
 
 
 @contextmanager

@@ -53,6 +53,7 @@ class Job:
     done: int = 0
     saved: int | None = None
     saved_at: float = 0.0
+    peak: float | None = None  # FLOP/s, for the model FLOPs utilisation
 
     def go(self, strict: bool) -> Result:
         """Train to the end, with one line for a disk that does not take what is written."""
@@ -75,7 +76,7 @@ class Job:
             self.save()
         with (
             Metrics(self.run / "metrics.jsonl", self.done) as metrics,
-            Bar(self.settings.steps) as bar,
+            Bar(self.settings.steps, self.mfu_of_a_token) as bar,
         ):
             if self.unfinished:
                 self.engine.fit(*self.batch())
@@ -109,6 +110,11 @@ class Job:
             metric = Metric(self.done, loss, self.validate(), tokens / seconds[-1])
             metrics.add(metric)
             bar.step(metric, self.engine.memory)
+
+    @property
+    def mfu_of_a_token(self) -> float:
+        """Model FLOPs utilisation at one token a second; 0 where the card's peak is unknown."""
+        return self.engine.model.flops_per_token / self.peak if self.peak else 0.0
 
     @property
     def unfinished(self) -> bool:

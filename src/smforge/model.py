@@ -79,6 +79,16 @@ class GPT(nn.Module):
         """The number of parameters."""
         return sum(p.numel() for p in self.parameters())
 
+    @property
+    def flops_per_token(self) -> int:
+        """Operations of a training step for one token: 6 N + 12 L H Q T (PaLM, appendix B).
+
+        N leaves the positions out, which are only added; attention counts as if it were not causal.
+        """
+        s = self.shape
+        multiplied = self.size - self.position.weight.numel()
+        return 6 * multiplied + 12 * s.layers * s.width * s.block_size
+
     @torch.no_grad()
     def generate(self, prompt: Tensor, count: int, generator: torch.Generator) -> Tensor:
         """Return `prompt` (1, time) followed by `count` byte ids drawn at temperature 0.8.

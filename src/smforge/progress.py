@@ -30,11 +30,12 @@ class Metric:
 class Bar:
     """A live bar on a terminal, a plain line now and then elsewhere (notebooks too).
 
-    `total` may be 0 as long as the number of steps is not known. rich honours NO_COLOR.
+    `total` may be 0 as long as the number of steps is not known; `mfu` is the model FLOPs
+    utilisation at one token a second, 0 where it is not known. rich honours NO_COLOR.
     """
 
-    def __init__(self, total: int, console: Console | None = None) -> None:
-        self.total = total
+    def __init__(self, total: int, mfu: float = 0.0, console: Console | None = None) -> None:
+        self.total, self._mfu = total, mfu
         self._console = console or Console()
         self._live = self._console.is_terminal and not self._console.is_dumb_terminal
         self._first, self._began, self._said = 0, 0.0, 0.0
@@ -76,7 +77,10 @@ class Bar:
         parts = [f"step {metric.step}/{self.total or '?'}", f"loss {metric.loss:.3f}"]
         if metric.val_loss is not None:
             parts.append(f"validation {metric.val_loss:.3f}")
-        parts += [f"{metric.tokens_per_s:,.0f} tokens/s", f"{memory / 2**30:.1f} GiB"]
+        parts.append(f"{metric.tokens_per_s:,.0f} tokens/s")
+        if self._mfu:
+            parts.append(f"MFU {metric.tokens_per_s * self._mfu:.0%}")
+        parts.append(f"{memory / 2**30:.1f} GiB")
         if not self._began:  # the first step compiles and warms up: what is left is told after it
             self._first, self._began = metric.step, now
         elif self.total:

@@ -124,7 +124,8 @@ def train(
         run = run if resume else checkpoint.new_run(Path(out))
         announce(run, place, decided, corpus, chosen)
         with decisions.applied(decided, place.device):
-            job = Job(run, chosen, corpus, build(chosen, place, decided), stop)
+            engine = build(chosen, place, decided)
+            job = Job(run, chosen, corpus, engine, stop, peak=decisions.peak(place, decided))
             if compare:
                 compare_steps(job, lambda: build(chosen, place, decided), compare, strict)
                 return None

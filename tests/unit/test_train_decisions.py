@@ -8,6 +8,7 @@ import torch
 from smforge import decisions, tiers
 from smforge.decisions import Place
 from smforge.errors import ConfigurationError, GPUError
+from smforge.model import GPT, Shape
 from smforge.probe.gpu import Machine
 from tests.conftest import machine
 
@@ -167,3 +168,37 @@ def test_why_torch_cannot_use_the_gpu_is_one_line() -> None:
     problem = decisions.gpu_problem()
     assert "torch" in problem
     assert "\n" not in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "dtype"),
+    [
+        ("sm90", None, "bf16"),
+        ("sm75", None, "fp16"),
+        ("sm86", "float32", "tf32"),
+        ("sm61", None, "fp32"),
+    ],
+)
+def test_the_peak_is_that_of_the_dtype_in_use(
+    monkeypatch: pytest.MonkeyPatch, name: str, asked: str | None, dtype: str
+) -> None:
+    tier = tiers.load()[name]
+    place = Place("cuda", tier, "test")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Card 0")
+    monkeypatch.setattr(decisions, "peak_flops", lambda *asked: asked)
+    assert tier.capability
+    here = machine(tier.capability)
+    decided = decisions.decide(place, asked, cudnn_version=lambda: 91002)
+    assert decisions.peak(place, decided, here) == (tier, here.gpus[0], dtype)
+    assert decisions.peak(place, decided, machine()) is None
+
+
+def test_the_cpu_has_no_known_peak() -> None:
+    place = Place("cpu", tiers.load()["cpu"], "test")
+    assert decisions.peak(place, decisions.decide(place)) is None
+
+
+def test_gpt2s_step_is_counted_as_the_papers_do() -> None:
+    with torch.device("meta"):
+        model = GPT(Shape(12, 12, 768, 1024, 50304))
+    assert model.flops_per_token == pytest.approx(855e6, rel=0.01)

@@ -19,7 +19,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, terminal: bool, *environ: str) -> str
     for name in environ:
         monkeypatch.setenv(name, "1")
     text = io.StringIO()
-    with Bar(12, Console(file=text, force_terminal=terminal, width=120)) as bar:
+    with Bar(12, console=Console(file=text, force_terminal=terminal, width=120)) as bar:
         if terminal:
             monkeypatch.undo()
         for step in (1, 2, 3):
@@ -35,6 +35,13 @@ def test_plain_lines_tell_loss_speed_memory_and_what_is_left(
         "step 2/12  loss 2.500  1,000 tokens/s  1.0 GiB  1:40 left",
         "step 3/12  loss 2.500  validation 2.250  1,000 tokens/s  1.0 GiB  1:30 left",
     ]
+
+
+def test_a_known_peak_shows_the_model_flops_utilisation() -> None:
+    text = io.StringIO()
+    with Bar(12, mfu=0.00044, console=Console(file=text, width=120)) as bar:
+        bar.step(Metric(1, 2.5, None, 1000.0), 2**30)
+    assert "1,000 tokens/s  MFU 44%  1.0 GiB" in text.getvalue()
 
 
 def test_a_terminal_gets_a_live_bar(monkeypatch: pytest.MonkeyPatch) -> None:
