@@ -151,7 +151,7 @@ def decide(
     return Decisions(
         dtype=_dtype(tier, on_gpu, dtype),
         tf32=Decision("on" if on_gpu and tf32.level == "yes" else "off", tf32.reason),
-        cudnn=_cudnn(tier, cudnn_version() or 0) if on_gpu else Decision("off", "no GPU is used"),
+        cudnn=cudnn(tier, cudnn_version() or 0) if on_gpu else Decision("off", "no GPU is used"),
         compile=_compile(tier, compile),
         optimizer=_optimizer(on_gpu),
     )
@@ -168,7 +168,8 @@ def _dtype(tier: Tier, on_gpu: bool, asked: str | None) -> Decision:
     return Decision(asked, reason)
 
 
-def _cudnn(tier: Tier, version: int) -> Decision:
+def cudnn(tier: Tier, version: int) -> Decision:
+    """ "on" or "off" for torch.backends.cudnn; `version` is torch's number (91002: 9.10.2)."""
     if not tier.cudnn.value:
         return Decision("off", tier.cudnn.reason)
     # 8.9.2 is 8902, 9.10.2 is 91002.

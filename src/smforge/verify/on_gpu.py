@@ -27,6 +27,7 @@ def report_of(
     """Run every case the card and its stack are for. Raises GPUError where torch has no CUDA."""
     with fresh_caches():
         torch = _torch()
+        set_cudnn(tier, torch, say)
         from smforge.verify import bench as runner
         from smforge.verify import timing
 
@@ -61,8 +62,18 @@ def _torch() -> Any:
         again = tiers.command("install")
         raise ConfigurationError(f"torch is not installed here: {again} brings it") from None
     if not torch.cuda.is_available():
-        raise GPUError("torch sees no CUDA device: smforge doctor says why")
+        raise GPUError(f"torch sees no CUDA device: {tiers.command('which')} says what is here")
     return torch
+
+
+def set_cudnn(tier: tiers.Tier, torch: Any, say: Callable[[str], None]) -> None:
+    """Use cuDNN as the tier says, and say so where it is off: these cards are dropped by it."""
+    from smforge.decisions import cudnn
+
+    decided = cudnn(tier, torch.backends.cudnn.version() or 0)
+    torch.backends.cudnn.enabled = decided.value == "on"
+    if not torch.backends.cudnn.enabled:
+        say(f"cuDNN is off: {decided.reason}")
 
 
 def _triton_version() -> tuple[int, int]:
