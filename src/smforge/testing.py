@@ -9,8 +9,10 @@ from smforge.errors import ConfigurationError
 from smforge.tables import in_workspace
 
 EPILOG = """\
-Everything after `test` goes to pytest: `test -k tiers -x`. SMFORGE_NO_SKIP=wine,chromium makes
+Everything after `test` goes to pytest: `test -k tiers -x`; `test -n 0` uses one process instead of
+one a core. SMFORGE_NO_SKIP=wine,chromium makes
 the tests that a machine without them would skip fail instead."""
+PARALLEL = ("-n", "auto", "--dist", "loadgroup")  # groups: tests/conftest.py
 
 
 def add_parser(commands: Any) -> None:
@@ -36,4 +38,4 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigurationError("the tests are in a checkout of smforge: run this task there")
     from smforge.tools import run_in_tool_environment
 
-    return run_in_tool_environment(["-m", "pytest", *args.words])
+    return run_in_tool_environment(["-m", "pytest", *PARALLEL, *args.words])

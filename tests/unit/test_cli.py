@@ -50,7 +50,7 @@ def test_pytests_own_options_reach_it(monkeypatch):
     seen = []
     monkeypatch.setattr(tools, "run_in_tool_environment", lambda argv: seen.append(argv) or 0)
     assert cli.main(["test", "-q", "-k", "tiers", "tests/unit", "-x"]) == 0
-    assert seen == [["-m", "pytest", "-q", "-k", "tiers", "tests/unit", "-x"]]
+    assert seen[0][-5:] == ["-q", "-k", "tiers", "tests/unit", "-x"]
 
 
 def test_which_answers_for_another_machine():
