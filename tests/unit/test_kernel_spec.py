@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -100,8 +99,9 @@ def test_jupyter_starts_the_kernel_in_an_activated_environment(
     shutil.copytree(REPOSITORY / "activation", bed.root / "activation")
     text = (bed.root / "pixi.toml").read_text().replace("activate.sh", "activation/activate.sh")
     (bed.root / "pixi.toml").write_text(text)
-    # The workspace's only wheel also lends this Python's packages, ipykernel among them.
-    lent = {"lent.pth": sysconfig.get_path("purelib") + "\n"}
+    # The workspace's only wheel also lends this Python's packages, ipykernel among them: in the
+    # tool environment those of the environment below it as well.
+    lent = {"lent.pth": "".join(f"{path}\n" for path in sys.path if path.endswith("-packages"))}
     _, sha256 = make_wheel(bed.home / "wheels", "torch", "2.13.0", lent)
     bed.pin("2.13.0", sha256)
     monkeypatch.setattr(kernel_spec, "workspace", lambda: bed.root)
