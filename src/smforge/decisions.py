@@ -14,7 +14,6 @@ from smforge.errors import ConfigurationError, GPUError
 from smforge.peak import peak_flops
 from smforge.probe import gpu
 from smforge.probe.gpu import Machine
-from smforge.tables import dotted
 from smforge.tiers import Decision, Tier
 
 GPT2_MEMORY = 7.5 * 2**30  # cards sold as 8 GB report a little less
@@ -73,8 +72,8 @@ def place(
     wanted = tiers.load()[asked] if asked else None
     if wanted and wanted.capability is None:
         return Place("cpu", wanted, "asked for with --tier cpu")
-    if wanted:
-        _require(wanted, machine)
+    if wanted and (missing := tiers.missing(wanted, machine)):
+        raise GPUError(f"--tier {missing}; --tier cpu always works")
     fit = tiers.check_installed(environ, machine)
     if wanted and fit.installed and fit.installed.capability is None:
         raise GPUError(f"--tier {wanted.name}: {fit.warning}")
@@ -88,28 +87,6 @@ def place(
         return Place("cpu", cpu, "no GPU is used", f"training on the CPU: {found}")
     return Place("cuda", tier, "asked for with --tier" if wanted else machine.names,
                  fit.warning or "")  # fmt: skip
-
-
-def _require(tier: Tier, machine: Machine) -> None:
-    """Say what a machine lacks for a tier."""
-    assert tier.capability
-    assert tier.cuda_driver
-    needs = f"--tier {tier.name} needs"
-    if machine.capability is None or machine.cuda_driver is None:
-        raise GPUError(
-            f"{needs} a GPU of compute capability {dotted(tier.capability)} or higher, and no GPU "
-            "with a working driver is here; --tier cpu always works"
-        )
-    if machine.capability < tier.capability:
-        raise GPUError(
-            f"{needs} compute capability {dotted(tier.capability)} or higher, and {machine.names} "
-            f"has {dotted(machine.capability)}"
-        )
-    if machine.cuda_driver < tier.cuda_driver:
-        raise GPUError(
-            f"{needs} a driver for CUDA {dotted(tier.cuda_driver)} or newer, and driver "
-            f"{machine.driver} is for CUDA {dotted(machine.cuda_driver)}"
-        )
 
 
 def gpu_problem() -> str:

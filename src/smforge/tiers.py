@@ -42,6 +42,7 @@ __all__ = [
     "command",
     "current_os",
     "load",
+    "missing",
     "one_of",
     "pick",
 ]
@@ -127,6 +128,29 @@ def choose(machine: Machine, os: str | None = None) -> tuple[Tier, str]:
             "counts: CONDA_OVERRIDE_CUDA_ARCH chooses another"
         )
     return tier, reason
+
+
+def missing(tier: Tier, machine: Machine) -> str:
+    """What a machine lacks for a GPU tier, in one line, or ""."""
+    assert tier.capability
+    assert tier.cuda_driver
+    needs = f"{tier.name} needs"
+    if machine.capability is None or machine.cuda_driver is None:
+        return (
+            f"{needs} a GPU of compute capability {dotted(tier.capability)} or higher, and no "
+            "NVIDIA GPU with a working driver was found"
+        )
+    if machine.capability < tier.capability:
+        return (
+            f"{needs} compute capability {dotted(tier.capability)} or higher, and {machine.names} "
+            f"has {dotted(machine.capability)}"
+        )
+    if machine.cuda_driver < tier.cuda_driver:
+        return (
+            f"{needs} a driver for CUDA {dotted(tier.cuda_driver)} or newer, and driver "
+            f"{machine.driver} is for CUDA {dotted(machine.cuda_driver)}"
+        )
+    return ""
 
 
 def carries(tier: Tier, capability: Capability, subdir: str | None = None) -> bool:

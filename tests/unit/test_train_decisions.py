@@ -68,7 +68,7 @@ def test_a_lower_tier_can_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("here", "environ", "missing"),
     [
-        (NONE, {}, "no GPU with a working driver is here"),
+        (NONE, {}, "no NVIDIA GPU with a working driver was found; --tier cpu always works"),
         (machine((8, 6), cuda=(13, 0)), {}, "needs compute capability 9.0 or higher.* has 8.6"),
         (machine((9, 0), cuda=(11, 0)), {}, "needs a driver for CUDA .*is for CUDA 11.0"),
         (machine((9, 0), cuda=(13, 0)), {"SMFORGE_TIER": "cpu"}, "cpu environment is installed"),

@@ -108,25 +108,10 @@ def _tier(environment: str, machine: Machine, here: str) -> tuple[tiers.Tier, st
 
 def _check_machine(tier: tiers.Tier, machine: Machine, here: str) -> None:
     """GPUError unless the machine meets the tier's platform, as pixi requires for `-e`."""
-    assert tier.capability
-    assert tier.cuda_driver
     if here == "win-64":
         raise GPUError(f"the wheel engine has no GPU build for Windows; {_PIXI}")
-    if machine.capability is None or machine.cuda_driver is None:
-        raise GPUError(
-            f"{tier.name} needs a GPU of compute capability {dotted(tier.capability)} or newer; "
-            "no NVIDIA GPU with a working driver was found"
-        )
-    if machine.capability < tier.capability:
-        raise GPUError(
-            f"{tier.name} needs compute capability {dotted(tier.capability)}; "
-            f"{machine.names} has {dotted(machine.capability)}"
-        )
-    if machine.cuda_driver < tier.cuda_driver:
-        raise GPUError(
-            f"{tier.name} needs a driver for CUDA {dotted(tier.cuda_driver)}; "
-            f"{machine.driver} is for {dotted(machine.cuda_driver)}"
-        )
+    if missing := tiers.missing(tier, machine):
+        raise GPUError(missing)
 
 
 def _carrying(tier: tiers.Tier, machine: Machine) -> str:
