@@ -81,7 +81,10 @@ def test_a_driver_below_every_tiers_floor_is_refused(found: manifest.Manifest) -
     ("here", "message"),
     [
         (machine(), "no NVIDIA GPU with a working driver"),
-        (machine((8, 0), cuda=(13, 0)), "needs compute capability 8.6 or higher, and Card 0 has 8.0"),
+        (
+            machine((8, 0), cuda=(13, 0)),
+            "needs compute capability 8.6 or higher, and Card 0 has 8.0",
+        ),
         (machine((8, 6), cuda=(11, 4)), "CUDA 12.0 or newer, and driver 570.1 is for CUDA 11.4"),
     ],
     ids=["no-gpu", "older-card", "old-driver"],
