@@ -22,6 +22,7 @@ from typing import Any
 
 from smforge import tables, tools
 from smforge.errors import ConfigurationError, ToolchainError
+from smforge.files import replace
 
 _LOWEST, _HIGHEST = 11, 14
 # glibc 2.28 is what conda-forge's stacks and torch's wheels ask for.
@@ -75,10 +76,8 @@ def pin(source: Path) -> Path:
         packages = tomllib.loads(pylock.read_text("utf-8"))["packages"]
         pins = text.read_text("utf-8")
     head = [f"# {fixed[0][2:]}"] if fixed else list(_sizes(source, packages))
-    unfinished = target.with_suffix(".txt.new")
     made = f"# Made by `./pixiw run pins {source.stem}` from {source.name}; do not edit."
-    unfinished.write_text("\n".join([made, *head, "", pins]), "utf-8")
-    unfinished.replace(target)
+    replace(target, "\n".join([made, *head, "", pins]))
     return target
 
 

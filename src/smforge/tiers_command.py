@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from smforge import evidence, evidence_tables, tiers
 from smforge.errors import ConfigurationError
+from smforge.files import replace
 from smforge.tables import dotted, shown, workspace
 
 BEGIN = "<!-- begin: smforge tiers --readme -->"
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(as_json(), indent=2))
     elif args.readme:
         path = workspace() / "README.md"
-        write(path, with_table(path.read_text("utf-8"), shown(path)))
+        replace(path, with_table(path.read_text("utf-8"), shown(path)))
         print(f"smforge: wrote the support table of {shown(path)}", file=sys.stderr)
     else:
         print(text_table(tier_rows()))
@@ -148,10 +147,3 @@ def run_text(row: evidence.Run) -> str:
     if row.result != "passed":
         text += f": {row.reason}"
     return text.replace("|", "\\|")
-
-
-def write(path: Path, content: str) -> None:
-    """Write through a temporary name, so that a stop half-way loses nothing."""
-    temporary = path.with_name(f"{path.name}.new.{os.getpid()}")
-    temporary.write_text(content, "utf-8")
-    temporary.replace(path)

@@ -130,9 +130,9 @@ def test_a_kill_while_the_lock_is_written_leaves_the_old_file(tmp_path):
     before = (workspace / "pixi.lock").read_bytes()
     # Dies by SIGKILL between the last byte of the new file and its renaming.
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom smforge.locks import write\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom smforge import files\n"
         "os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "write.replace(Path(sys.argv[1]), 'version: 7\\n' * 100000)\n"
+        "files.replace(Path(sys.argv[1]), 'version: 7\\n' * 100000)\n"
     )
     command = [sys.executable, "-c", script, str(workspace / "pixi.lock")]
     killed = subprocess.run(command, env=environ(), check=False)

@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from smforge.files import replace
     from smforge.locks.export import exports
-    from smforge.locks.write import replace
 
     manifest = manifest_path(args)
     root = manifest.parent

@@ -40,10 +40,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from smforge.files import replace
     from smforge.locks import manifest, read
     from smforge.locks.check import Checker
     from smforge.locks.sbom import sbom
-    from smforge.locks.write import replace
 
     path = manifest_path(args)
     workspace = manifest.load(path)

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from smforge import files
 from smforge.errors import ConfigurationError
 from smforge.locks import index, manifest, read, solve, write
 from smforge.locks.check import Checker, Stale
@@ -70,7 +71,7 @@ def lock(
     text = write.text(workspace, solutions)
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     if text != before:
-        write.replace(path, text)
+        files.replace(path, text)
     _report(workspace, old, path, text != before, as_json)
     return 0
 

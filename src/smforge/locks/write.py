@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,18 +70,3 @@ def _add(packages: dict[str, dict[str, Any]], entry: Entry) -> None:
     (key,) = selector(entry).values()
     fields = {name: value for name, value in entry.items() if name != "_needs"}
     packages[key] = packages.get(key, {}) | fields  # one mention may know the run exports
-
-
-def replace(path: Path, content: str) -> None:
-    """Write `content` to `path` in one step: a kill leaves the old file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

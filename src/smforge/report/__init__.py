@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from smforge import tables
+from smforge.files import replace
 from smforge.report.compare import compare
 from smforge.report.page import page
 from smforge.report.rows import rows
@@ -90,8 +91,6 @@ def _folder() -> Path:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file, its folder included, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, "utf-8", newline="\n")
-    partial.replace(path)
+    replace(path, text)
