@@ -37,9 +37,10 @@ class Attention(Operation):
         return int(self.configs()[0].constants["D"])
 
     def accepts(self, size: Size, config: Config) -> bool:
-        if config.variant != "tma":
+        if config.variant == "pointers":
             return True
-        return size["T"] % max(int(config.constants["BM"]), int(config.constants["BN"])) == 0
+        blocks = (int(config.constants.get(name, 1)) for name in ("BM", "BN", "BLOCK"))
+        return size["T"] % max(blocks) == 0
 
     def full_size(self, memory: int) -> Size:
         if memory >= 40 << 30 and self.capability >= (8, 0):
@@ -66,9 +67,11 @@ class Attention(Operation):
     def launch(self, inputs: Tensors, outputs: Tensors, config: Config) -> None:
         q = inputs["q"]
         batch, heads, length, _ = q.shape
-        bm = int(config.constants["BM"])
-        grid = (-(-length // bm), batch * heads)
         tensors = [inputs["q"], inputs["k"], inputs["v"], outputs["out"]]
+        if config.variant == "gluon":
+            _launch_gluon([*tensors, outputs["lse"]], config)
+            return
+        grid = (-(-length // int(config.constants["BM"])), batch * heads)
         kernel = triton_attention.attention
         if config.variant == "tma":
             kernel = triton_attention.attention_tma
@@ -178,6 +181,20 @@ class AttentionBackward(Attention):
         return Ceiling(
             "SDPA backward", lambda: torch.autograd.grad(out, leaves, grad, retain_graph=True)
         )
+
+
+def _launch_gluon(tensors: list[torch.Tensor], config: Config) -> None:
+    # Imported here: an older Triton has no Gluon.
+    from smforge.kernels.gluon_attention import attention
+
+    allow_descriptors()
+    q = tensors[0]
+    heads, length = q.shape[0] * q.shape[1], q.shape[2]
+    tiles = heads * length // int(config.constants["BLOCK"])
+    processors = torch.cuda.get_device_properties(q.device).multi_processor_count
+    attention[(min(processors, tiles),)](
+        *tensors, length, heads, score_scale(q), **config.constants, num_warps=config.num_warps
+    )
 
 
 def score_scale(q: torch.Tensor) -> float:

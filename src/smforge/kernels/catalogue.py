@@ -163,12 +163,13 @@ def _gemm(case: Case, element: str, config: Config) -> Program:
 
 
 def _attention(element: str, config: Config) -> Program:
-    types = (f"*{element}",) * 4 + ("*fp32", "i32", "fp32")
-    return _program("attention", _variant("attention", config), types, config)
-
-
-def _variant(function: str, config: Config) -> str:
-    return f"{function}_tma" if config.variant == "tma" else function
+    tensors = (f"*{element}",) * 4 + ("*fp32",)
+    if config.variant == "gluon":
+        module, types = "smforge.kernels.gluon_attention", (*tensors, "i32", "i32", "fp32")
+        return Program(module, "attention", types, config.constants, config.num_warps,
+                       config.num_stages)  # fmt: skip
+    function = "attention_tma" if config.variant == "tma" else "attention"
+    return _program("attention", function, (*tensors, "i32", "fp32"), config)
 
 
 def _attention_backward(pointer: str, config: Config) -> tuple[Program, ...]:

@@ -20,6 +20,8 @@ SHARED_KIB: dict[Capability, int] = {
 
 # The first Triton whose tensor descriptors (TMA) are passed from the host.
 TMA_TRITON = (3, 4)
+# The first whose Gluon takes gluon_attention.py; ahead of time 3.7 too.
+GLUON_TRITON = (3, 6)
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ def _attention(capability: Capability, triton: tuple[int, int]) -> tuple[Config,
         return (Config({"BM": 32, "BN": 32, "D": 64}, 4, 2),)
     if capability < (8, 0):
         return (Config({"BM": 64, "BN": 64, "D": 64}, 4, 2),)
+    if capability == (9, 0) and triton >= GLUON_TRITON:
+        # 8 heads a group: their keys and values stay in L2 while all tiles pass over them.
+        gluon: Constants = {"BLOCK": 128, "D": 128, "STAGES": 2, "GROUP": 8}
+        return (Config(gluon, 4, 1, "gluon"),)
     if offers_tma(capability, triton) and capability != (12, 0):
         tma: Constants = {"BM": 64, "BN": 64, "D": 128, "WARP_SPECIALIZE": False}
         return (Config(tma, 4, 3, "tma"), Config({**tma, "BM": 128}, 8, 3, "tma"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -217,14 +218,8 @@ def _warm(op: Operation, config: Config, inputs: Tensors) -> float | None:
 
 def _forget() -> None:
     """Empty the kernels' caches in memory (named `cache` up to Triton 3.2)."""
-    from smforge.kernels import (
-        triton_attention,
-        triton_elementwise,
-        triton_gemm,
-        triton_rows,
-    )
-
-    for module in (triton_attention, triton_elementwise, triton_gemm, triton_rows):
+    prefixes = ("smforge.kernels.triton_", "smforge.kernels.gluon_")
+    for module in [m for name, m in sys.modules.items() if name.startswith(prefixes)]:
         for value in vars(module).values():
             for name in ("device_caches", "cache"):
                 kept: Any = getattr(value, name, None)

@@ -69,7 +69,10 @@ def _source(job: Job) -> Any:
         return ASTSource(function, signature=signature, constants=job["constants"], attrs=hints)
     signature.update(dict.fromkeys(job["constants"], "constexpr"))
     attributes = {(index,): [["tt.divisibility", 16]] for index in aligned}
-    return ASTSource(function, signature=signature, constexprs=job["constants"], attrs=attributes)
+    source = ASTSource
+    if function.is_gluon():
+        from triton.experimental.gluon._runtime import GluonASTSource as source  # type: ignore
+    return source(function, signature=signature, constexprs=job["constants"], attrs=attributes)
 
 
 # Sizes that the launches keep at multiples of 16, as the JIT would find out by itself.
