@@ -48,6 +48,3 @@ def root() -> Path:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_wine(items)
-    for item in items:  # for pytest-xdist: a file's fixtures are made once, Wine has one registry
-        group = "wine" if item.get_closest_marker("wine") else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))

@@ -12,7 +12,10 @@ EPILOG = """\
 Everything after `test` goes to pytest: `test -k tiers -x`; `test -n 0` uses one process instead of
 one a core. SMFORGE_NO_SKIP=wine,chromium makes
 the tests that a machine without them would skip fail instead."""
-PARALLEL = ("-n", "auto", "--dist", "loadgroup")  # groups: tests/conftest.py
+# A file's tests run in one process, since they share what is slow to make. Files run side by side:
+# no test may rely on a folder that another file's tests use. (Not loadgroup: with pytest 9.2,
+# pytest-xdist 3.8 leaves its groups out without a word.)
+PARALLEL = ("-n", "auto", "--dist", "loadfile")
 
 
 def add_parser(commands: Any) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from .windows_bed import LOCK_HASH, REPO, TRITON, Activated, Machine, file
 
 NVCC = "Library/bin/nvcc.exe"
 TCC = "Lib/site-packages/triton/runtime/tcc/tcc.exe"
+SID = "S-1-5-21-1004336348-1177238915-682003330-"  # of this machine; a user's RID follows
 
 
 def tcc(machine: Machine) -> str:
@@ -348,12 +351,35 @@ def test_the_longest_name_fits_below_the_longest_root() -> None:
 
 
 @pytest.fixture
-def fallback(wine: Wine, machine: Machine) -> Path:
-    """C:\\smf of the prefix, empty; the scripts with stand-ins for icacls and whoami."""
+def fallback(wine: Wine, machine: Machine) -> Iterator[Path]:
+    """C:\\smf\\<RID>, not there yet; the scripts with stand-ins for icacls and whoami.
+
+    Each test is a user of its own: another run of the suite has the same drive C at the same time.
+    """
     machine.copy_scripts("icacls", "whoami")
-    folder = wine.folder / "prefix/drive_c/smf"
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder
+    rid = str(random.randrange(10**8, 10**9))
+    file(machine.root / "stand-ins/sid.txt", SID + rid)
+    folder = wine.folder / "prefix/drive_c/smf" / rid
+    assert not folder.exists()
+    yield folder
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def made_on_drive(machine: Machine, fallback: Path) -> str:
+    """The profile of an activation that made the folder on the drive."""
+    profile = long_profile(machine)
+    result = machine.go(LOCALAPPDATA=profile)
+    assert (result.status, result.reason) == ("ok", "")
+    assert (fallback / "smforge.id").is_file()
+    return profile
+
+
+def assert_no_folder_on_drive(result: Activated) -> None:
+    assert (result.status, result.returncode, result.output) == ("cache-refused", 0, "")
+    assert result.reason.startswith("no compile cache: ")
+    assert result.reason.endswith("for you alone; remove what is there")
+    assert not {"TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"} & set(result.variables)
 
 
 def long_profile(machine: Machine) -> str:
@@ -377,10 +403,10 @@ def test_a_profile_that_is_too_long_has_a_root_on_the_drive(
     profile = long_profile(machine)
     result = machine.go(LOCALAPPDATA=profile)
     assert (result.status, result.returncode, result.output) == ("ok", 0, "")
-    assert result["TRITON_CACHE_DIR"].startswith("C:\\smf\\1001\\t-51698ef5-")
+    own = f"C:\\smf\\{fallback.name}"
+    assert result["TRITON_CACHE_DIR"].startswith(f"{own}\\t-51698ef5-")
     granted = (machine.root / "stand-ins/granted.txt").read_text()
-    sid = "S-1-5-21-1004336348-1177238915-682003330-1001"
-    assert f'"C:\\smf\\1001" /inheritance:r /grant:r "*{sid}:(OI)(CI)F"' in granted
+    assert f'"{own}" /inheritance:r /grant:r "*{SID}{fallback.name}:(OI)(CI)F"' in granted
     again = machine.go(LOCALAPPDATA=profile)
     assert (roots(again), again.processes) == (roots(result), 0)
 
@@ -388,46 +414,38 @@ def test_a_profile_that_is_too_long_has_a_root_on_the_drive(
 def test_a_root_on_the_drive_that_somebody_else_made_is_refused(
     machine: Machine, fallback: Path
 ) -> None:
-    (fallback / "1001").mkdir(parents=True)
-    result = machine.go(LOCALAPPDATA=long_profile(machine))
-    assert result.status == "cache-refused"
-    assert not {"TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"} & set(result.variables)
-    assert "no compile cache" in result.reason
-    assert (result.returncode, result.output) == (0, "")
+    fallback.mkdir(parents=True)
+    assert_no_folder_on_drive(machine.go(LOCALAPPDATA=long_profile(machine)))
 
 
 @pytest.mark.parametrize("content", [None, "1234\r\n"], ids=["gone", "other"])
 def test_a_root_on_the_drive_that_was_exchanged_is_refused(
     machine: Machine, fallback: Path, content: str | None
 ) -> None:
-    profile = long_profile(machine)
-    machine.go(LOCALAPPDATA=profile)
-    marker = fallback / "1001/smforge.id"
+    profile = made_on_drive(machine, fallback)
+    marker = fallback / "smforge.id"
     marker.unlink()
     if content:
         marker.write_text(content)
-    assert machine.go(LOCALAPPDATA=profile).status == "cache-refused"
+    assert_no_folder_on_drive(machine.go(LOCALAPPDATA=profile))
 
 
 def test_a_root_on_the_drive_whose_rights_cannot_be_set_is_refused(
     machine: Machine, fallback: Path
 ) -> None:
     file(machine.root / "stand-ins/icacls-fails.txt")
-    result = machine.go(LOCALAPPDATA=long_profile(machine))
-    assert result.status == "cache-refused"
-    assert not (fallback / "1001").exists()
+    assert_no_folder_on_drive(machine.go(LOCALAPPDATA=long_profile(machine)))
+    assert not fallback.exists()
 
 
 @pytest.mark.parametrize("line", ["..\\..\\evil,1", '1001" & echo PWNED>pwned.txt & ",1', "1001"])
 def test_a_kept_root_that_was_edited_is_refused(
     machine: Machine, fallback: Path, line: str
 ) -> None:
-    profile = long_profile(machine)
-    machine.go(LOCALAPPDATA=profile)
-    kept = next(machine.root.rglob("root.txt"))
+    profile = made_on_drive(machine, fallback)
+    (kept,) = machine.root.rglob("root.txt")
     kept.write_text(line + "\r\n")
-    result = machine.go(LOCALAPPDATA=profile)
-    assert result.status == "cache-refused"
+    assert_no_folder_on_drive(machine.go(LOCALAPPDATA=profile))
     assert list(machine.root.rglob("pwned*")) == []
 
 

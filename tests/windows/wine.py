@@ -17,7 +17,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 COMPILER = "x86_64-w64-mingw32-gcc"
 PACKAGES = {"wine": "wine", "wineserver": "wine", COMPILER: "gcc-mingw-w64-x86-64"}
 LAYOUT = "1"  # raise it when what is prepared below changes
-IDLE_SECONDS = 300  # the server leaves by itself after this long without a program
+IDLE_SECONDS = 1800  # the server leaves by itself after this long without a program
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 /* icacls.exe of the test bed. With /findsid it prints what icacls.txt beside it holds; with /grant:r
-   it notes its command line in granted.txt there. Fails where icacls-fails.txt is. */
+   it notes its command line in granted.txt there, or fails where icacls-fails.txt is. */
 #include <stdio.h>
 #include <string.h>
 #include <windows.h>
@@ -19,12 +19,12 @@ int main(void)
     FILE *file;
     int letter;
 
-    if (beside("icacls-fails.txt", "rb"))
-        return 5;
     if (strstr(line, "/findsid")) {
         file = beside("icacls.txt", "rb");
         while (file && (letter = getc(file)) != EOF)
             putchar(letter);
+    } else if (beside("icacls-fails.txt", "rb")) {
+        return 5;
     } else {
         file = beside("granted.txt", "ab");
         if (!file)
