@@ -375,3 +375,27 @@ def test_a_damaged_older_package_does_not_hide_behind_unchanged(small: Make, cha
     shutil.copyfile(__file__, only(channel))
     with pytest.raises(ToolchainError, match="is damaged"):
         build.build([small()], channel)
+
+
+def test_the_number_of_cores_does_not_change_the_bytes() -> None:
+    import zstandard
+
+    data = b"".join(b"%d of a package's files " % n for n in range(1_000_000))
+    packed = {zstandard.ZstdCompressor(level=1, threads=n).compress(data) for n in (1, 2, 5)}
+    assert len(packed) == 1
+
+
+def test_rattler_build_indexes_nothing(
+    small: Make, channel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    heard = build.Log.on_log
+
+    def listen(log: build.Log, event: object) -> None:
+        heard(log, event)
+        said.extend(log.lines)
+
+    monkeypatch.setattr(build.Log, "on_log", listen)
+    build.build([small()], channel)
+    assert "Successfully added 0 packages to subdir noarch." in said
+    assert "Adding 1 packages to subdir win-64." not in said
