@@ -1,7 +1,7 @@
 """Build PyTorch 2.0.1 for Kepler with Visual Studio 2019 and CUDA 11.4, and install it.
 
 Run by rattler-build in the unpacked source, with KEPLER_VERSION, KEPLER_ARCHS, KEPLER_BLAS and
-KEPLER_CPU_LEVEL set. With KEPLER_WORK it builds in a copy of the source in that folder. Started
+KEPLER_CPU_LEVEL set. With SMFORGE_WORK it builds in a copy of the source in that folder. Started
 again there it goes on where it broke off: the edits are applied once, CMake and ninja keep what
 they made.
 """
@@ -28,7 +28,7 @@ def main() -> None:
     machine = preflight.Machine()
     if lines := preflight.missing(machine, source):
         sys.exit("error: this machine lacks " + "; ".join(lines))
-    tree = lasting_copy(source, os.environ.get("KEPLER_WORK"))
+    tree = lasting_copy(source, os.environ.get("SMFORGE_WORK"))
     apply_edits(tree)
     environ = build_environment(tree, machine)
     python = prefix / "python.exe"

@@ -41,12 +41,12 @@ class Machine:
 
     def cuda(self) -> Path:
         """Where CUDA 11.4 should be: its installer's own variable, else its usual folder."""
-        named = self.environ.get("KEPLER_CUDA") or self.environ.get("CUDA_PATH_V11_4")
+        named = self.environ.get("CUDA_PATH_V11_4")
         return Path(named or Path(self.environ.get("ProgramFiles", "C:/Program Files")) / TOOLKIT)
 
     def cudnn(self) -> Path:
         """Where cuDNN is: CUDNN_PATH, else unpacked into CUDA's folder."""
-        named = self.environ.get("KEPLER_CUDNN") or self.environ.get("CUDNN_PATH")
+        named = self.environ.get("CUDNN_PATH")
         return Path(named) if named else self.cuda()
 
 

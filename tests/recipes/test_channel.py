@@ -6,11 +6,13 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tarfile
 import textwrap
+import time
 import urllib.request
 import zipfile
 from collections.abc import Callable
@@ -58,8 +60,21 @@ def test_a_changed_script_is_built_again_under_a_new_number(small: Make, channel
     ]
 
 
-def test_a_different_file_under_the_same_name_is_refused(small: Make, channel: Path) -> None:
+def test_an_edited_source_takes_the_place_of_what_was_not_published(
+    small: Make, channel: Path
+) -> None:
     build.build([small()], channel)
+    before = only(channel).read_bytes()
+    (built,) = build.build([small("(folder / 'a.txt').write_text('other')\n")], channel)
+    assert not built.kept
+    assert only(channel).read_bytes() != before
+
+
+def test_a_different_file_in_the_place_of_a_published_one_is_refused(
+    small: Make, channel: Path
+) -> None:
+    build.build([small()], channel)
+    publish.to_folder(channel, channel.parent / "public")
     before = only(channel).read_bytes()
     other = small("(folder / 'a.txt').write_text('other')\n")
     with pytest.raises(ConfigurationError, match="raise build_number"):
@@ -370,8 +385,82 @@ def test_a_recipe_s_preflight_stops_before_anything_is_built(small: Make, channe
     assert not channel.exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals: Windows has none to send")
+def test_ctrl_c_stops_a_build_and_its_script_at_once(small: Make, channel: Path) -> None:
+    """A real SIGINT to the parent alone, while a script's own child sleeps."""
+    build.build([small()], channel)
+    index.index(channel)
+    before = snapshot(channel)
+    started = channel.parent / "started"
+    nap = "import subprocess\nchild = subprocess.Popen(['sleep', '300'])\n"
+    recipe = small(
+        nap + f"pathlib.Path({str(started)!r}).write_text(str(child.pid))\nchild.wait()\n"
+    )
+    inner = f"""
+        import pathlib, sys
+        from smforge import cli
+        from smforge.channel import build, recipes
+        if __name__ == "__main__":
+            build.select = lambda *_: [pathlib.Path({str(recipe)!r})]
+            sys.exit(cli.main(["channel", "build", "--channel", {str(channel)!r}]))
+        """
+    script = channel.parent / "inner.py"
+    script.write_text(textwrap.dedent(inner))
+    environ = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(
+        [sys.executable, str(script)], cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_for(lambda: started.exists() and started.read_text() != "")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert snapshot(channel) == before
+    wait_for(lambda: not alive(int(started.read_text())))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come about in 30 s")
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that ended and was not waited for is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
 def test_a_damaged_older_package_does_not_hide_behind_unchanged(small: Make, channel: Path) -> None:
     build.build([small()], channel)
     shutil.copyfile(__file__, only(channel))
     with pytest.raises(ToolchainError, match="is damaged"):
         build.build([small()], channel)
+
+
+def test_the_number_of_cores_does_not_change_the_bytes() -> None:
+    import zstandard
+
+    data = b"".join(b"%d of a package's files " % n for n in range(1_000_000))
+    packed = {zstandard.ZstdCompressor(level=1, threads=n).compress(data) for n in (1, 2, 5)}
+    assert len(packed) == 1
+
+
+def test_rattler_build_indexes_nothing(
+    small: Make, channel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    heard = build.Log.on_log
+
+    def listen(log: build.Log, event: object) -> None:
+        heard(log, event)
+        said.extend(log.lines)
+
+    monkeypatch.setattr(build.Log, "on_log", listen)
+    build.build([small()], channel)
+    assert "Successfully added 0 packages to subdir noarch." in said
+    assert "Adding 1 packages to subdir win-64." not in said

@@ -11,7 +11,7 @@ import io
 import json
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,22 @@ def read_parts(path: Path, kinds: tuple[str, ...] = ("",)) -> dict[str, bytes]:
             for name in (n for n in archive.namelist() if n.startswith(kinds)):
                 data = archive.read(name)
                 if name.endswith(".tar.zst"):
-                    data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read()
+                    data = decompress(data)
                 parts[name] = data
     except (zipfile.BadZipFile, zstandard.ZstdError, EOFError) as error:
         raise DamagedArchiveError(
             f"{path} is damaged ({error}): delete it and run `smforge channel build` again"
         ) from None
     return parts
+
+
+def decompress(data: bytes) -> bytes:
+    """A zstandard frame's content: in one step where the frame says how long it is."""
+    import zstandard
+
+    if zstandard.frame_content_size(data) >= 0:
+        return zstandard.ZstdDecompressor().decompress(data)
+    return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read()
 
 
 def read_files(path: Path, kind: str) -> dict[str, bytes]:
@@ -94,7 +103,8 @@ def rewrite(
             data = dump(about)
         return data
 
-    compress = zstandard.ZstdCompressor(level=level, threads=0).compress
+    # threads=-1: one for each core. How many there are does not change the bytes.
+    compress = zstandard.ZstdCompressor(level=level, threads=-1).compress
     partial = target.with_name(target.name + ".part")
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
@@ -120,22 +130,22 @@ def renamed(name: str, target: Path) -> str:
     return f"{kind}-{target.stem}.tar.zst" if name.endswith(".tar.zst") else name
 
 
-def rewrite_tar(data: bytes, epoch: int, normalise: Any) -> bytes:
-    """The tar with its members sorted, without owners, at one time; their bytes normalised."""
-    out = io.BytesIO()
-    with (
-        tarfile.open(fileobj=io.BytesIO(data)) as old,
-        tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as new,
-    ):
+def rewrite_tar(data: bytes, epoch: int, normalise: Callable[[str, bytes], bytes]) -> bytes:
+    """The tar with its members sorted, without owners, at one time; `info/` normalised."""
+    content = memoryview(data)  # its slices are no copies: a package holds hundreds of MB
+    parts: list[bytes | memoryview] = []
+    with tarfile.open(fileobj=io.BytesIO(data)) as old:
         for member in sorted(old.getmembers(), key=lambda m: m.name):
-            content = old.extractfile(member).read() if member.isfile() else b""  # type: ignore[union-attr]
-            content = normalise(member.name, content)
+            size = member.size if member.isfile() else 0
+            body: bytes | memoryview = content[member.offset_data : member.offset_data + size]
+            if member.name.startswith("info/"):
+                body = normalise(member.name, bytes(body))
             entry = tarfile.TarInfo(member.name)
-            entry.type, entry.linkname, entry.size = member.type, member.linkname, len(content)
+            entry.type, entry.linkname, entry.size = member.type, member.linkname, len(body)
             entry.mode = 0o755 if member.mode & 0o100 else 0o644
             entry.mtime = epoch
-            new.addfile(entry, io.BytesIO(content))
-    return out.getvalue()
+            parts += [entry.tobuf(tarfile.GNU_FORMAT), body, bytes(-len(body) % tarfile.BLOCKSIZE)]
+    return b"".join([*parts, bytes(2 * tarfile.BLOCKSIZE)])
 
 
 def dump(value: Any) -> bytes:

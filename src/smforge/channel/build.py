@@ -6,8 +6,11 @@ import concurrent.futures
 import contextlib
 import json
 import multiprocessing
+import multiprocessing.process
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from smforge.channel import archive, recipes
+from smforge.channel import archive, publish, recipes
 from smforge.channel.recipes import Variant
 from smforge.errors import ConfigurationError, ToolchainError
 
@@ -31,11 +34,12 @@ class Job:
     """What one child process builds; a Variant itself cannot be sent to it."""
 
     recipe: Path
-    variants: Path | None
     file_name: str
+    variants: Path | None
     channel: Path
+    scratch: Path  # a folder on the channel's disk that goes when the run ends
     level: int  # zstandard's
-    replace: bool  # a different file under the same name
+    replace: bool  # also a different file that was published
 
 
 @dataclass(frozen=True)
@@ -79,37 +83,63 @@ def build(
     """Build every variant of the chosen recipes that changed; the channel keeps whole files only.
 
     Raises:
-        ConfigurationError: a recipe does not render, or another file of that name exists.
+        ConfigurationError: a recipe does not render, or another file of that name was published.
         ToolchainError: a build failed, an archive is damaged or the disk is full.
+        KeyboardInterrupt: the builds that ran were stopped, with everything they had started.
     """
-    jobs = [
-        Job(folder, variants, variant.file_name, channel, level, replace)
-        for folder in chosen
-        for variant in recipes.render(folder, variants)
-    ]
+    names = [(folder, v.file_name) for folder in chosen for v in recipes.render(folder, variants)]
     for folder in chosen:
         preflight(folder)
     results = []
-    for built in run_jobs(jobs):
-        results.append(built)
-        tell(built, len(results), len(jobs))
+    with scratch_folder(channel) as scratch:
+        jobs = [Job(*name, variants, channel, scratch, level, replace) for name in names]
+        for built in run_jobs(jobs):
+            results.append(built)
+            tell(built, len(results), len(jobs))
     return sorted(results, key=lambda built: built.path.name)
 
 
 def run_jobs(jobs: Sequence[Job]) -> Iterator[Built]:
-    """Build several packages at once, one for each core, in child processes; one in this one."""
-    workers = min(len(jobs), os.cpu_count() or 1)
-    if workers <= 1:
-        yield from map(build_one, jobs)
+    """Build several packages at once, one for each core, in child processes.
+
+    One job has a child as well: this process could not leave rattler-build at a Ctrl-C.
+    """
+    if not jobs:
         return
+    workers = min(len(jobs), os.cpu_count() or 1)
     context = multiprocessing.get_context("spawn")  # rattler-build's threads do not survive a fork
-    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(workers, context, set_apart) as pool:
         try:
             done = concurrent.futures.as_completed([pool.submit(build_one, job) for job in jobs])
             yield from (future.result() for future in done)
-        except BaseException:
+        except Exception:  # the builds beside one that failed end well
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+        except BaseException:
+            for child in multiprocessing.active_children():
+                end_tree(child)
+            raise
+
+
+def set_apart() -> None:
+    """Lead a process group, so that Ctrl-C reaches the parent alone and the parent ends it all."""
+    if sys.platform == "win32":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    else:
+        os.setsid()
+
+
+def end_tree(child: multiprocessing.process.BaseProcess) -> None:
+    """End a worker with the script that it runs and the script's own children, at once."""
+    if child.pid is None:
+        return
+    with contextlib.suppress(OSError):  # it ended by itself
+        if sys.platform == "win32":
+            command = ["taskkill", "/T", "/F", "/PID", str(child.pid)]
+            subprocess.run(command, capture_output=True, check=False)
+        else:
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()  # one that did not lead a group yet
 
 
 def tell(built: Built, done: int, total: int) -> None:
@@ -162,29 +192,40 @@ def built_from(package: Path) -> str | None:
 
 
 @contextlib.contextmanager
-def work_folder(job: Job) -> Iterator[Path]:
-    """A folder on the channel's disk; a build of hours keeps it, to go on where it broke."""
-    root = job.channel / ".build"
+def scratch_folder(channel: Path) -> Iterator[Path]:
+    """A folder on the channel's disk for one run; it goes with all that stopped builds left."""
+    root = channel / ".build"
     root.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=root))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for empty in (root, channel):
+            with contextlib.suppress(OSError):
+                empty.rmdir()
+
+
+@contextlib.contextmanager
+def work_folder(job: Job) -> Iterator[Path]:
+    """A folder for one build; a build of hours keeps it, to go on where it broke."""
     if job.recipe.name in BY_NAME:
-        kept = root / Path(job.file_name).stem
+        kept = job.channel / ".build" / Path(job.file_name).stem
         kept.mkdir(exist_ok=True)
         yield kept
         return
-    work = Path(tempfile.mkdtemp(dir=root))
+    work = Path(tempfile.mkdtemp(dir=job.scratch))
     try:
         yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            root.rmdir()
 
 
 def run_build(variant: Variant, work: Path) -> Path:
     """Run rattler-build; ToolchainError with the script's own error line when it fails."""
     import rattler_build as rb
 
-    log = Log()
+    log = Log(work / "made.conda")
     # A script of a cross-built package runs with the Python on PATH: this one.
     os.environ["PATH"] = str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"]
     needs = [*variant.requirements.get("build", ()), *variant.requirements.get("host", ())]
@@ -200,18 +241,28 @@ def run_build(variant: Variant, work: Path) -> Path:
         )
     except rb.RattlerBuildError as error:
         raise ToolchainError(f"{variant.file_name}: {log.reason() or error}") from None
-    return Path(result.packages[0])
+    return log.taken if log.taken.exists() else Path(result.packages[0])
 
 
 class Log:
-    """Keeps what rattler-build says, for the one line that a failure gets."""
+    """Keeps what rattler-build says, for the one line that a failure gets.
 
-    def __init__(self) -> None:
+    It also moves the archive to `taken` before rattler-build indexes its output folder, which
+    would hash all of it twice for an index that nobody reads: a quarter of a build's time.
+    """
+
+    def __init__(self, taken: Path) -> None:
+        self.taken = taken
         self.lines: list[str] = []
 
     def on_log(self, event: object) -> None:
         message = getattr(event, "message", "")
         self.lines.extend(message.splitlines())
+        if message.startswith("Skipping tests"):  # the last that it says before it indexes
+            written = [re.fullmatch(r"Archive written to '(.+)'", line) for line in self.lines]
+            for archived in filter(None, written):
+                with contextlib.suppress(OSError):  # left there it is only indexed
+                    Path(archived[1]).replace(self.taken)
         if os.environ.get("SMFORGE_BUILD_LOG"):
             recipes.say(message)
 
@@ -244,11 +295,12 @@ def epoch_of(variant: Variant) -> int:
 
 
 def install(packed: Path, target: Path, replace: bool) -> None:
-    """Move a finished package into the channel; never over a different one unasked."""
-    if target.exists() and not replace and target.read_bytes() != packed.read_bytes():
+    """Move a finished package into the channel; never over a different one that was published."""
+    guarded = target.exists() and not replace and publish.was_published(target)
+    if guarded and publish.sha256(packed) != publish.sha256(target):
         raise ConfigurationError(
-            f"{target} exists and differs from what was built now: raise build_number in the "
-            "recipe, or pass --replace if that file was never published"
+            f"{target} was published and differs from what was built now: raise build_number in "
+            "the recipe, or pass --replace if nobody has it"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     packed.replace(target)

@@ -44,7 +44,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="zstandard's level: 3 is quick, 19 is for publishing (default: 3)",
     )  # fmt: skip
     build.add_argument(
-        "--replace", action="store_true", help="overwrite packages that were never published"
+        "--replace",
+        action="store_true",
+        help="overwrite published packages as well",
     )
     test = add_verb(verbs, "test", "check every package and run its own tests")
     test.add_argument(
@@ -110,9 +112,11 @@ def build(args: argparse.Namespace) -> None:
         built = build.build(
             chosen, args.channel, args.variants, args.compression_level, args.replace
         )
-    except SmforgeError:
-        with contextlib.suppress(SmforgeError):  # what was built before the failure is whole
-            index.index(args.channel)
+    except (SmforgeError, KeyboardInterrupt):
+        # What was built before is whole; where nothing was, there is nothing to do.
+        if not index.is_current(args.channel):
+            with contextlib.suppress(SmforgeError):
+                index.index(args.channel)
         raise
     index.index(args.channel)
     print(f"{len(built)} packages in {tables.shown(args.channel)}, indexed")

@@ -39,6 +39,20 @@ def index(channel: Path) -> None:
         raise ToolchainError(f"{channel} was not indexed: {reason[-1] if reason else run}")
 
 
+def is_current(channel: Path) -> bool:
+    """Whether repodata names every package and is newer than each; nothing is hashed."""
+    for subdir in channel.glob("*/"):
+        packages = {path.name: path.stat().st_mtime for path in subdir.glob("*.conda")}
+        repodata = subdir / "repodata.json"
+        if not packages and not repodata.exists():
+            continue
+        if not repodata.exists() or max(packages.values(), default=0) > repodata.stat().st_mtime:
+            return False
+        if set(json.loads(repodata.read_text("utf-8"))["packages.conda"]) != set(packages):
+            return False
+    return True
+
+
 def write_run_exports(subdir: Path) -> None:
     """Write `run_exports.json` and its .zst: without, pixi downloads whole packages to look."""
     import zstandard

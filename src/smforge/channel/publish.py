@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import stat
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+from smforge import files
 from smforge.channel import archive, index
 from smforge.channel.recipes import one_line, say
 from smforge.errors import ConfigurationError, ToolchainError
@@ -15,6 +18,8 @@ from smforge.errors import ConfigurationError, ToolchainError
 PREFIX_URL = "https://prefix.dev"
 # Holds DLLs of the builder's own CUDA and cuDNN, whose licences keep them off a channel.
 NEVER = ("pytorch-kepler",)
+# In a channel's folder: the packages that were handed on from it, with their sha256.
+RECORD = "published.json"
 
 
 def packages(channel: Path) -> list[Path]:
@@ -69,6 +74,7 @@ def to_folder(channel: Path, target: Path) -> list[Path]:
     except OSError as error:
         raise ToolchainError(f"{target}: {error.strerror} ({error.filename})") from None
     index.index(target)
+    remember(channel, wanted.values())
     return sorted(new)
 
 
@@ -80,6 +86,7 @@ def to_prefix(channel: Path, name: str, attest: bool) -> list[Path]:
     import rattler_build as rb
 
     chosen = packages(channel)
+    refuse_changed(channel, chosen)
     try:
         rb.upload_package_to_prefix(
             [str(path) for path in chosen],
@@ -90,7 +97,41 @@ def to_prefix(channel: Path, name: str, attest: bool) -> list[Path]:
         )
     except rb.RattlerBuildError as error:
         raise ToolchainError(f"{PREFIX_URL}/{name}: {one_line(error)}") from None
+    remember(channel, chosen)
     return chosen
+
+
+def published(channel: Path) -> dict[str, str]:
+    """What was handed on from `channel`: "win-64/x.conda" -> sha256."""
+    path = channel / RECORD
+    found: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return found
+
+
+def was_published(package: Path) -> bool:
+    """Whether this file, as it is, was handed on from its channel."""
+    name = f"{package.parent.name}/{package.name}"
+    known = published(package.parent.parent).get(name)
+    return known is not None and known == sha256(package)
+
+
+def refuse_changed(channel: Path, chosen: Iterable[Path]) -> None:
+    """Stop where a package differs from the one of its name that was handed on before."""
+    known = published(channel)
+    for path in chosen:
+        before = known.get(f"{path.parent.name}/{path.name}")
+        if before and before != sha256(path):
+            raise ConfigurationError(
+                f"{path} differs from the file of that name that was published: raise "
+                "build_number in its recipe"
+            )
+
+
+def remember(channel: Path, chosen: Iterable[Path]) -> None:
+    """Write down what was handed on, so that a later build does not put another in its place."""
+    sent = {f"{path.parent.name}/{path.name}": sha256(path) for path in chosen}
+    record = json.dumps(published(channel) | sent, indent=2, sort_keys=True) + "\n"
+    files.replace(channel / RECORD, record)
 
 
 def sha256(path: Path) -> str:
