@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from smforge import cli, errors
+from smforge import cli, errors, files
 from tests.conftest import ROOT
 
 LIGHT = ["smforge.cli", "smforge.tiers", "smforge.which", "smforge.tiers_command",
@@ -92,6 +93,36 @@ def test_a_wrong_option_is_one_line_and_2(words, capsys):
     assert shown.out == ""
     assert shown.err.count("\n") == 1
     assert "--help" in shown.err
+
+
+def test_a_wrong_option_names_a_command_that_can_be_typed_here(capsys):
+    for words in (["train", "--nope"], ["train", "--steps=x"]):
+        cli.main(words)
+        assert "; see ./pixiw run smforge train --help\n" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there")
+@pytest.mark.parametrize("buffering", ["", "1"], ids=["buffered", "unbuffered"])
+def test_output_that_cannot_be_written_is_one_line_and_2(buffering):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "smforge", "tiers"], stdout=full, stderr=subprocess.PIPE,
+            text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": buffering},
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "smforge: error: the output: No space left on device\n"
+
+
+def test_a_file_that_the_system_refuses_is_one_line_and_2(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("smforge.which.run", lambda args: tmp_path.read_text())
+    assert cli.main(["which"]) == 2
+    assert capsys.readouterr().err == f"smforge: error: {tmp_path}: Is a directory\n"
+
+
+def test_a_folder_that_cannot_be_written_is_a_configuration_error(tmp_path):
+    with pytest.raises(errors.ConfigurationError, match=r"x\.txt cannot be written \(No such"):
+        files.replace(tmp_path / "nowhere" / "x.txt", "text")
 
 
 def test_an_unexpected_error_is_one_line_and_1(monkeypatch, capsys):

@@ -326,6 +326,17 @@ def test_a_full_disk_is_one_line_and_the_checkpoint_survives(
     assert train(resume=run)
 
 
+def test_a_reader_that_leaves_the_pipe_is_not_taken_for_a_full_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def left(*_: Any) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("smforge.progress.Bar.say", left)
+    with pytest.raises(BrokenPipeError):
+        small(folder)
+
+
 def test_a_disk_that_is_full_from_the_start_is_said_so(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
