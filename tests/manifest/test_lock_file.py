@@ -52,8 +52,8 @@ def damaged(tmp_path, content: str | bytes):
         (TEXT.replace("- __cuda=12.8", "-  __cuda=12.8", 1), "line 6 is not as pixi writes it"),
         (TEXT.replace("  sha256: ", "  sha256: zz", 1), "is damaged"),
     ],
-    ids=["bytes", "empty", "noise", "yaml", "half", "no-packages", "tail", "merge", "old", "new", "crlf",
-         "comment", "blank", "hash"],
+    ids=["bytes", "empty", "noise", "yaml", "half", "no-packages", "tail", "merge", "old", "new",
+         "crlf", "comment", "blank", "hash"],
 )  # fmt: skip
 def test_a_damaged_lock_gives_one_clear_line(tmp_path, content, says):
     result = damaged(tmp_path, content)

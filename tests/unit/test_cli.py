@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,24 @@ def test_it_imports_with_the_standard_library_alone(module):
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+def test_the_console_script_too_leaves_at_once_after_a_solve():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    module, _, function = scripts["smforge"].partition(":")
+    script = (
+        "import atexit, sys, types\n"
+        "sys.modules['rattler'] = types.ModuleType('rattler')\n"
+        "atexit.register(print, 'the interpreter ends')\n"
+        f"from {module} import {function}\n"
+        f"sys.argv = ['smforge', 'tiers']\nsys.exit({function}())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert "sm86" in done.stdout
+    assert "the interpreter ends" not in done.stdout
 
 
 def test_a_reader_that_leaves_the_pipe_is_no_error():
