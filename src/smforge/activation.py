@@ -35,7 +35,7 @@ def state(environ: Mapping[str, str]) -> State:
     status = environ.get("SMFORGE_STATUS", "")
     if not status:
         reason = "no activation script ran for this process"
-        return State(NOT_ACTIVATED, reason, f"run: {tiers.command('smforge env')}")
+        return State(NOT_ACTIVATED, reason, f"run: {tiers.command('env')}")
     known = activation_contract.load().statuses.get(status)
     remedy = known.remedy if known and status not in ("ok", "off") else ""
     return State(status, environ.get("SMFORGE_REASON", "").strip(), remedy)

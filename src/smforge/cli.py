@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 
-from smforge import __version__
+from smforge import __version__, tiers
 from smforge.arguments import Parser
 from smforge.errors import ConfigurationError, SmforgeError
+from smforge.tables import in_workspace
 
 # name -> (module with add_parser(subparsers) and run(args) -> int, one line of help)
 COMMANDS = {
@@ -37,7 +39,7 @@ exit codes: 0 fine, 1 internal error, 2 configuration, 3 no suitable GPU, 4 tool
 def build_parser(chosen: str | None = None) -> Parser:
     """The parser; only the chosen command's own options are loaded."""
     parser = Parser(
-        prog="smforge",
+        prog=tiers.command("smforge") if in_workspace() else "smforge",
         description="Locked PyTorch and Triton environments for every NVIDIA GPU generation.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -57,10 +59,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in argv if not word.startswith("-")), None)
     try:
-        args, unknown = build_parser(chosen).parse_known_args(argv)
+        parser = build_parser(chosen)
+        args, unknown = parser.parse_known_args(argv)
         if unknown:
-            raise ConfigurationError(f"unknown: {' '.join(unknown)}; see smforge {chosen} --help")
-        return int(args.run(args))
+            raise ConfigurationError(
+                f"unknown: {' '.join(unknown)}; see {parser.prog} {chosen} --help"
+            )
+        code = int(args.run(args))
+        sys.stdout.flush()  # here, where a full disk and a reader that left are told
+        return code
     except SmforgeError as error:
         complain(f"error: {error}")
         return error.exit_code
@@ -68,15 +75,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain("stopped")
         return 130
     except BrokenPipeError:  # the reader of a pipe left, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 0
     except Exception as error:
         if os.environ.get("SMFORGE_TRACEBACK"):
             raise
-        complain(
-            f"internal error: {type(error).__name__}: {error} (SMFORGE_TRACEBACK=1 shows where)"
-        )
-        return 1
+        return unexpected(error)
+
+
+def unexpected(error: Exception) -> int:
+    """Tell an error that no command foresaw; what the system refused is no bug of this program."""
+    if isinstance(error, OSError) and error.strerror:
+        if not error.filename:
+            drop_output()  # most likely it: Python would try it again, and complain, on its way out
+        complain(f"error: {error.filename or 'the output'}: {error.strerror}")
+        return ConfigurationError.exit_code
+    complain(f"internal error: {type(error).__name__}: {error} (SMFORGE_TRACEBACK=1 shows where)")
+    return 1
+
+
+def drop_output() -> None:
+    """Let what is still to be written to standard output go nowhere."""
+    with contextlib.suppress(OSError):  # a notebook's output has no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complain(line: str) -> None:

@@ -17,6 +17,7 @@ from smforge.errors import ConfigurationError
 if TYPE_CHECKING:
     from smforge.engine import Engine
     from smforge.loop import Job
+    from smforge.tiers import Decision
 
 UNSTEADY = 1.3  # median over minimum above which something else was running
 
@@ -32,19 +33,18 @@ class Timing:
     last_loss: float
 
 
-def compare_steps(job: Job, build: Callable[[], Engine], count: int, strict: bool) -> None:
-    """Time `count` steps each way, print the figures, keep them in compare.json.
-
-    Raises:
-        ConfigurationError: nothing would be compiled, or too few steps.
-    """
-    decided = job.engine.decisions.compile
+def check_comparable(count: int, decided: Decision) -> None:
+    """ConfigurationError where nothing would be compiled, or the steps are too few."""
     if decided.value == "eager":
         raise ConfigurationError(
             f"--compare: torch.compile is off ({decided.reason}); --compile turns it on"
         )
     if count < 2:
         raise ConfigurationError("--compare needs 2 steps or more: the first one compiles")
+
+
+def compare_steps(job: Job, build: Callable[[], Engine], count: int, strict: bool) -> None:
+    """Time `count` steps each way, print the figures, keep them in compare.json."""
     job.engine.fit(*job.batch())
     timings = {"eager": _show("eager", _time(job, count))}
     # One model at a time, so that both have the whole memory.

@@ -59,6 +59,8 @@ class Job:
         """Train to the end, with one line for a disk that does not take what is written."""
         try:
             return self.start(strict)
+        except BrokenPipeError:  # the reader of our lines left; the disk is fine
+            raise
         except OSError as error:
             whole = f"its checkpoint of step {self.saved} is whole: make room, then "
             advice = f"{whole}{self.resume_command}" if self.saved is not None else "make room"

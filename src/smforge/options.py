@@ -74,6 +74,8 @@ def resolve(base: Settings, given: Mapping[str, Any]) -> Settings:
     given = dict(given)
     if "data" in given:
         paths = given["data"] if isinstance(given["data"], (list, tuple)) else [given["data"]]
+        if not all(str(path) for path in paths):  # it would be the working directory
+            raise ConfigurationError("--data has an empty path: expected a file or a folder")
         given["data"] = tuple(str(Path(path).absolute()) for path in paths)
     if "minutes" in given and given.setdefault("steps", 0):
         raise ConfigurationError("--steps and --minutes both say how long: give one of them")
@@ -87,6 +89,8 @@ def _check(s: Settings) -> None:
         _require(getattr(s, name) >= 1, name, "1 or more", getattr(s, name))
     for name in ("steps", "minutes", "warmup", "save_every", "seed", "weight_decay"):
         _require(getattr(s, name) >= 0, name, "0 or more", getattr(s, name))
+    _require(math.isfinite(s.minutes), "minutes", "finite", s.minutes)
+    _require(s.seed < 2**63, "seed", "below 2 to the 63", s.seed)
     for name in ("lr", "grad_clip"):
         value = getattr(s, name)
         _require(math.isfinite(value) and value > 0, name, "above 0", value)

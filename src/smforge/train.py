@@ -100,7 +100,7 @@ def train(
     with Stop() as stop:
         import_packages()
         from smforge import checkpoint, data, decisions
-        from smforge.compare import compare_steps
+        from smforge.compare import check_comparable, compare_steps
         from smforge.loop import Job
 
         weights: dict[str, Any] = {}
@@ -117,6 +117,8 @@ def train(
             base = preset_of(Settings, PRESETS, preset or decisions.default_preset(place))
             chosen = resolve(base, settings)
         decided = decisions.decide(place, chosen.dtype, chosen.compile)
+        if compare:
+            check_comparable(compare, decided.compile)
         corpus = data.load(chosen.data, chosen.block_size)
         if state and state["fingerprint"] != corpus.fingerprint:
             raise ConfigurationError(f"the data has changed since {run} was started: give back "

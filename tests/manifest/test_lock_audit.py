@@ -125,6 +125,14 @@ def test_json_holds_the_table_and_the_findings():
     assert all(re.fullmatch(r"A\d\d", f["id"]) for f in data["findings"])
 
 
+def test_the_table_in_a_pipe_is_whole():
+    lines = smforge("audit").stdout.splitlines()
+    (row,) = [line.split() for line in lines if line.startswith("win-64-sm86 ")]
+    assert row[1:3] == ["default,", "sm86"]
+    assert row[-4:] == ["2.13.0", "12.8", "12.8.93", "3.7.1.post27"]
+    assert lines[-1].startswith("0 errors")
+
+
 def test_openmp_facts_are_told_once_with_who_wants_each():
     findings = json.loads(smforge("audit", "--json").stdout)["findings"]
     (both,) = [f for f in findings if f["id"] == "A23"]

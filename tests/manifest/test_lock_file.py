@@ -35,8 +35,8 @@ def damaged(tmp_path, content: str | bytes):
     ("content", "says"),
     [
         (b"\x80\x81" + TEXT.encode()[:100], "byte 0 is not UTF-8"),
-        ("", "its version is None, expected 7"),
-        (os.urandom(64).hex(), "its version is None, expected 7"),
+        ("", "it does not begin with `version: 7`"),
+        (os.urandom(64).hex(), "it does not begin with `version: 7`"),
         (TEXT.replace("  depends:\n", "  depends: [\n", 1), "while parsing a flow node"),
         (TEXT[: len(TEXT) // 2], "is damaged"),
         (TEXT[:FIRST], "is damaged"),
@@ -47,12 +47,13 @@ def damaged(tmp_path, content: str | bytes):
         ),
         (TEXT.replace("version: 7", "version: 6", 1), "its version is 6, expected 7"),
         (TEXT.replace("version: 7", "version: 8", 1), "its version is 8, expected 7"),
+        (TEXT.replace("\n", "\r\n"), "edited by hand"),
         (TEXT + "# a note\n", "edited by hand"),
         (TEXT.replace("- __cuda=12.8", "-  __cuda=12.8", 1), "line 6 is not as pixi writes it"),
         (TEXT.replace("  sha256: ", "  sha256: zz", 1), "is damaged"),
     ],
     ids=["bytes", "empty", "noise", "yaml", "half", "no-packages", "tail", "merge", "old", "new",
-         "comment", "blank", "hash"],
+         "crlf", "comment", "blank", "hash"],
 )  # fmt: skip
 def test_a_damaged_lock_gives_one_clear_line(tmp_path, content, says):
     result = damaged(tmp_path, content)
@@ -60,6 +61,16 @@ def test_a_damaged_lock_gives_one_clear_line(tmp_path, content, says):
     assert result.stderr.count("\n") == 1
     assert says in result.stderr
     assert "git checkout pixi.lock" in result.stderr
+
+
+def test_a_folder_in_place_of_the_lock_is_one_clear_line(tmp_path):
+    workspace = reference(tmp_path)
+    (workspace / "pixi.lock").unlink(missing_ok=True)
+    (workspace / "pixi.lock").mkdir()
+    result = lock(workspace, "--check")
+    assert result.returncode == 2
+    assert result.stderr.endswith("pixi.lock cannot be read (Is a directory)\n")
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_package_removed_by_hand_is_named(tmp_path):

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from smforge import cli, errors
+from smforge import cli, errors, files
 from tests.conftest import ROOT
 
 LIGHT = ["smforge.cli", "smforge.tiers", "smforge.which", "smforge.tiers_command",
@@ -94,6 +96,36 @@ def test_a_wrong_option_is_one_line_and_2(words, capsys):
     assert "--help" in shown.err
 
 
+def test_a_wrong_option_names_a_command_that_can_be_typed_here(capsys):
+    for words in (["train", "--nope"], ["train", "--steps=x"]):
+        cli.main(words)
+        assert "; see ./pixiw run smforge train --help\n" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there")
+@pytest.mark.parametrize("buffering", ["", "1"], ids=["buffered", "unbuffered"])
+def test_output_that_cannot_be_written_is_one_line_and_2(buffering):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "smforge", "tiers"], stdout=full, stderr=subprocess.PIPE,
+            text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": buffering},
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "smforge: error: the output: No space left on device\n"
+
+
+def test_a_file_that_the_system_refuses_is_one_line_and_2(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("smforge.which.run", lambda args: tmp_path.read_text())
+    assert cli.main(["which"]) == 2
+    assert capsys.readouterr().err == f"smforge: error: {tmp_path}: Is a directory\n"
+
+
+def test_a_folder_that_cannot_be_written_is_a_configuration_error(tmp_path):
+    with pytest.raises(errors.ConfigurationError, match=r"x\.txt cannot be written \(No such"):
+        files.replace(tmp_path / "nowhere" / "x.txt", "text")
+
+
 def test_an_unexpected_error_is_one_line_and_1(monkeypatch, capsys):
     monkeypatch.setattr("smforge.which.run", lambda args: 1 // 0)
     assert cli.main(["which"]) == 1
@@ -128,6 +160,24 @@ def test_it_imports_with_the_standard_library_alone(module):
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+def test_the_console_script_too_leaves_at_once_after_a_solve():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    module, _, function = scripts["smforge"].partition(":")
+    script = (
+        "import atexit, sys, types\n"
+        "sys.modules['rattler'] = types.ModuleType('rattler')\n"
+        "atexit.register(print, 'the interpreter ends')\n"
+        f"from {module} import {function}\n"
+        f"sys.argv = ['smforge', 'tiers']\nsys.exit({function}())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert "sm86" in done.stdout
+    assert "the interpreter ends" not in done.stdout
 
 
 def test_a_reader_that_leaves_the_pipe_is_no_error():

@@ -45,7 +45,12 @@ def test_env_names_the_remedy_of_a_problem(
 def test_env_says_when_nothing_was_activated(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(answer(capsys, "--json"))
     assert found["status"] == "not-activated"
-    assert found["remedy"].endswith("run smforge env")
+    assert found["remedy"].endswith("pixiw run env")
+
+
+def test_installed_the_remedy_is_the_programs_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smforge.tiers.in_workspace", lambda: False)
+    assert activation.state({}).remedy == "run: smforge env"
 
 
 def test_env_as_json_holds_every_variable_of_this_platform(

@@ -27,6 +27,7 @@ TOOLS |= {
     "id",
     "mkdir",
     "mv",
+    "readlink",
     "rm",
     "sed",
     "sha256sum",
@@ -78,7 +79,9 @@ class Bed:
         file.write_text(f"#!/bin/sh\n{body}\n")
         file.chmod(0o755)
 
-    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, program: Path | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         environ = {
             "PATH": str(self.folder / "bin"),
             "HOME": str(self.folder),
@@ -87,7 +90,7 @@ class Bed:
             **variables,
         }
         return subprocess.run(
-            ["/bin/sh", self.folder / "w s" / "pixiw", *words],
+            ["/bin/sh", program or self.folder / "w s" / "pixiw", *words],
             env=environ,
             capture_output=True,
             text=True,
@@ -249,6 +252,21 @@ def test_a_checkout_that_cannot_be_written_still_runs(bed: Bed) -> None:
     (bed.folder / "w s").chmod(0o755)
     assert done.stdout == "wheel engine: run x\n"
     assert done.stderr.count("\n") == 1
+
+
+def test_links_to_it_are_followed_to_its_own_workspace(bed: Bed) -> None:
+    (bed.folder / "away").mkdir()
+    (bed.folder / "away" / "relative").symlink_to("../w s/pixiw")
+    (bed.folder / "linked").symlink_to(bed.folder / "away" / "relative")
+    assert bed.run("run", "x", program=bed.folder / "linked").stdout == "wheel engine: run x\n"
+    assert bed.recorded == "wheels"
+
+
+def test_missing_pins_are_one_line_and_exit_2(bed: Bed) -> None:
+    (bed.folder / "w s" / "envs" / "pixi.txt").unlink()
+    done = bed.run("run", "x", GITHUB_UP="1")
+    assert done.returncode == 2
+    assert done.stderr == f"pixiw: error: envs/pixi.txt names no sha256 for {ASSET}\n"
 
 
 def test_wget_serves_where_there_is_no_curl(bed: Bed) -> None:

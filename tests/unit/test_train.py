@@ -53,7 +53,8 @@ def flags(folder: Path, **changes: Any) -> list[str]:
     words = ["--preset", "tiny"]
     for name, value in settings.items():
         flag = name.replace("_", "-")
-        words += [f"--no-{flag}"] if value is False else [f"--{flag}", str(value)]
+        plain = {False: [f"--no-{flag}"], True: [f"--{flag}"]}
+        words += plain[value] if isinstance(value, bool) else [f"--{flag}", str(value)]
     return words
 
 
@@ -326,6 +327,17 @@ def test_a_full_disk_is_one_line_and_the_checkpoint_survives(
     assert train(resume=run)
 
 
+def test_a_reader_that_leaves_the_pipe_is_not_taken_for_a_full_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def left(*_: Any) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("smforge.progress.Bar.say", left)
+    with pytest.raises(BrokenPipeError):
+        small(folder)
+
+
 def test_a_disk_that_is_full_from_the_start_is_said_so(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,6 +359,7 @@ def test_a_disk_that_is_full_from_the_start_is_said_so(
         ({"heads": 3}, "must be a multiple of --heads 3"),
         ({"tier": "sm99"}, "no tier 'sm99'"),
         ({"compare": 5}, "torch.compile is off"),
+        ({"compare": -3, "compile": True}, "--compare needs 2 steps or more"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -359,6 +372,7 @@ def test_bad_input_is_one_line_and_exits_with_2(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
+    assert not (folder / "runs").exists()
 
 
 def test_a_tier_that_cannot_run_here_exits_with_3(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from smforge.locks.tool import add_manifest_option, manifest_path, with_libraries
+from smforge.tiers_command import text_table
 
 if TYPE_CHECKING:
     from smforge.locks.audit import Audit, Finding, Row
@@ -18,6 +18,7 @@ errors: A01 stale, A02 not closed under depends and constrains, A03 no sha256, A
 A11 no CUDA in pytorch, A12 pytorch is not the table's, A13 torch and Triton are no pair,
 A14 arch list, A15 nvcc, A16 host compiler, A17 CUDA versions, A18 cuDNN, A21 VC runtime,
 A22 OpenMP mutex. Exit code 2 when there is one. Needs no channel and no GPU."""
+_HEADER = ("platform", "environments", "packages", "download", "pytorch", "CUDA", "nvcc", "Triton")
 
 
 def add_parser(commands: Any) -> None:
@@ -49,23 +50,13 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _print(result: Audit) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
-    table = Table("platform", "environments", box=None, pad_edge=False)
-    for name in ("packages", "download"):
-        table.add_column(name, justify="right")
-    for name in ("pytorch", "CUDA", "nvcc", "Triton"):
-        table.add_column(name)
-    for row in result.rows:
-        table.add_row(*_cells(row))
-    console.print(table)
-    console.print()
+    """Plain lines, never cut to a width: a log or a pipe gets every cell whole."""
+    print(text_table([_HEADER, *map(_cells, result.rows)]))
+    print()
     for finding in result.findings:
-        console.print(_line(finding), markup=False, soft_wrap=True)
+        print(_line(finding))
     counts = [sum(f.level == level for f in result.findings) for level in ("error", "warning")]
-    console.print(f"{counts[0]} errors, {counts[1]} warnings", soft_wrap=True)
+    print(f"{counts[0]} errors, {counts[1]} warnings")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -21,10 +21,6 @@ NVCC_CAPABILITIES: dict[Version, tuple[Version, ...]] = {
     (13, 0): ((7, 5), *_AMPERE_TO_HOPPER, (8, 8), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1)),
 }
 
-# CUDA minor -> the newest gcc major that its host_config.h lets through.
-# Source: CUDA Installation Guide for Linux, host compiler support policy of each release.
-NVCC_GCC = {(12, 0): 12, (12, 1): 12, (12, 6): 13, (12, 8): 14, (12, 9): 14, (13, 0): 15}
-
 # Licences under which a package may be installed from its channel, but not handed on as it is.
 NO_REDISTRIBUTION = {
     "LicenseRef-NVIDIA-End-User-License-Agreement": "only inside an application (CUDA EULA, 1.1)",

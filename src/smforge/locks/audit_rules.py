@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from smforge import tiers
 from smforge.locks.audit import TORCH, TRITON, Finding, View, minor
-from smforge.locks.audit_data import NO_REDISTRIBUTION, NVCC_CAPABILITIES, NVCC_GCC
+from smforge.locks.audit_data import NO_REDISTRIBUTION, NVCC_CAPABILITIES
 from smforge.locks.check import Checker
 from smforge.locks.closure import Matcher, findings
 from smforge.locks.manifest import Manifest
@@ -130,8 +130,9 @@ def _nvcc(view: View) -> Iterator[Finding]:
 
 def _host_compiler(view: View) -> Iterator[Finding]:
     nvcc, gcc = view.minor("cuda-nvcc-tools"), view.minor("gcc_impl_linux-64")
-    if nvcc and gcc and gcc[0] > NVCC_GCC.get(nvcc, gcc[0]):
-        text = f"nvcc {dotted(nvcc)} accepts gcc up to {NVCC_GCC[nvcc]}, {gcc[0]} is locked"
+    cuda = tiers.load().cuda.get(dotted(nvcc)) if nvcc else None
+    if nvcc and gcc and cuda and gcc[0] > cuda.gcc:
+        text = f"nvcc {dotted(nvcc)} accepts gcc up to {cuda.gcc}, {gcc[0]} is locked"
         yield Finding("A16", "error", text)
 
 

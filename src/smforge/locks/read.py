@@ -19,7 +19,7 @@ from smforge.tiers import command
 
 VERSION = 7
 _MARKER = re.compile(r"^(<{7} |={7}$|>{7} )", re.MULTILINE)
-_VERSION = re.compile(r"\Aversion: (\d+)$", re.MULTILINE)
+_VERSION = re.compile(r"\Aversion: (\d+)\r?$", re.MULTILINE)
 _ENVIRONMENT = re.compile(r"  ([^\s:]+):$")
 _PLATFORM = re.compile(r"      ([^\s:]+):$")
 _ITEM = re.compile(r"      - (conda|conda_source): (\S.*)$")
@@ -95,15 +95,18 @@ def load(path: Path) -> Lock:
         content = raw.decode("utf-8")
     except FileNotFoundError:
         raise ConfigurationError(f"{path} is missing: make it with {command('lock')}") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise _broken(path, f"byte {error.start} is not UTF-8") from None
     if marker := _MARKER.search(content):
         line = content.count("\n", 0, marker.start()) + 1
         raise _broken(path, f"line {line} is a merge conflict marker")
     version = _VERSION.search(content)
-    if version is None or version[1] != str(VERSION):
-        found = version[1] if version else None
-        raise _broken(path, f"its version is {found}, expected {VERSION}")
+    if version is None:
+        raise _broken(path, f"it does not begin with `version: {VERSION}`")
+    if version[1] != str(VERSION):
+        raise _broken(path, f"its version is {version[1]}, expected {VERSION}")
     _check_form(path, content)
     return _lock(path, _parse(content))
 
