@@ -80,6 +80,8 @@ def download_size(name: str) -> int:
         return 0
     subdir = tiers.SUBDIRS[tiers.current_os()]
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if name.startswith("windows-"):
+        subdir, version = tiers.SUBDIRS["win"], tools.foreign_python(file)
     line = re.compile(rf"^# download {subdir} {re.escape(version)}: (\d+)$", re.M)
     size = line.search(file.read_text("utf-8"))
     return int(size[1]) if size else 0
