@@ -26,9 +26,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from smforge.wine.prefix import missing, windows_path  # noqa: E402
 from tests.activation.conftest import Bed  # noqa: E402
 from tests.activation.windows_bed import Machine  # noqa: E402
-from tests.windows.wine import Wine, missing, windows_path, write_batch  # noqa: E402
+from tests.windows.wine import Shell, write_batch  # noqa: E402
 
 Case = Callable[[], object]
 TOOLSET = "14.44.35207"
@@ -83,7 +84,7 @@ call "%I%\\VC\\Auxiliary\\Build\\vcvars64.bat" -vcvars_ver=@TOOLSET@
 class Cmd:
     """The same for cmd, with the number of processes of each."""
 
-    def __init__(self, folder: Path, wine: Wine) -> None:
+    def __init__(self, folder: Path, wine: Shell) -> None:
         self.machine = Machine(wine, folder / "windows")
         self.machine.visual_studio(children=10)
         vswhere = self.machine.files / "Microsoft Visual Studio/Installer/vswhere.exe"
@@ -152,7 +153,7 @@ def main() -> None:
         if reason := missing():
             print(f"cmd: not measured, {reason}", file=sys.stderr)
         else:
-            cmd = Cmd(Path(folder), Wine.prepare())
+            cmd = Cmd(Path(folder), Shell.prepare())
             results["cmd under Wine"] = measure(cmd.cases(), args.repeat)
             for name, number in cmd.counts().items():
                 results["cmd under Wine"][name]["processes"] = number

@@ -75,7 +75,8 @@ def pin(source: Path) -> Path:
         _uv(source, pylock, fixed, "pylock.toml")
         packages = tomllib.loads(pylock.read_text("utf-8"))["packages"]
         pins = text.read_text("utf-8")
-    head = [f"# {fixed[0][2:]}"] if fixed else list(_sizes(source, packages))
+    head = [fixed[0]] if fixed else []
+    head += _sizes(source, packages, fixed)
     made = f"# Made by `./pixiw run pins {source.stem}` from {source.name}; do not edit."
     replace(target, "\n".join([made, *head, "", pins]))
     return target
@@ -99,11 +100,14 @@ def _uv(source: Path, output: Path, fixed: re.Match[str] | None, form: str) -> N
         raise ToolchainError(f"uv cannot pin {source.name}: {done.stderr.strip()}")
 
 
-def _sizes(source: Path, packages: list[dict[str, Any]]) -> Iterator[str]:
+def _sizes(
+    source: Path, packages: list[dict[str, Any]], fixed: re.Match[str] | None
+) -> Iterator[str]:
     """One line for each system and Python that every package has a wheel for."""
     sizes: dict[str, int] = {}
-    for subdir in _PLATFORMS:
-        for minor in range(_LOWEST, _HIGHEST + 1):
+    minors = [int(fixed[1].split(".")[1])] if fixed else range(_LOWEST, _HIGHEST + 1)
+    for subdir in ["win-64"] if fixed else _PLATFORMS:
+        for minor in minors:
             wheels, missing = _wheels(packages, subdir, minor)
             if missing:
                 print(f"{source.stem}: no wheel for {subdir} 3.{minor} of {', '.join(missing)}")

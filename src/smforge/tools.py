@@ -101,11 +101,18 @@ def _digest(requirements: Path) -> str:
 def _foreign(name: str, requirements: Path) -> list[str]:
     if not name.startswith("windows-"):
         return []
+    version = foreign_python(requirements)
+    return ["--platform", "win_amd64", "--implementation", "cp", "--python-version", version]
+
+
+def foreign_python(requirements: Path) -> str:
+    """The Python that a windows-*.txt pins wheels for, as "3.11"; raises ConfigurationError."""
     text = requirements.read_text("utf-8")
     version = re.search(r"^# python-version: (\S+)$", text, re.MULTILINE)
     if version is None:
-        raise ConfigurationError(f"envs/tools/{name}.txt lacks a line `# python-version: 3.12`")
-    return ["--platform", "win_amd64", "--implementation", "cp", "--python-version", version[1]]
+        file = f"envs/tools/{requirements.name}"
+        raise ConfigurationError(f"{file} lacks a line `# python-version: 3.12`")
+    return version[1]
 
 
 def _see_parent(folder: Path) -> None:

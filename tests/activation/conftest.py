@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.windows.wine import Wine
+from tests.windows.wine import Shell
 
 from .windows_bed import SCRIPTS, Machine
 
@@ -134,7 +134,7 @@ def short_path() -> Iterator[Path]:
 
 
 @pytest.fixture
-def machine(wine: Wine, short_path: Path) -> Machine:
+def machine(wine: Shell, short_path: Path) -> Machine:
     """A Windows machine with the Build Tools of Visual Studio 2022."""
     made = Machine(wine, short_path / "m")
     made.visual_studio()
@@ -142,7 +142,7 @@ def machine(wine: Wine, short_path: Path) -> Machine:
 
 
 @pytest.fixture
-def bare(wine: Wine, short_path: Path) -> Machine:
+def bare(wine: Shell, short_path: Path) -> Machine:
     """A Windows machine without Visual Studio."""
     return Machine(wine, short_path / "m")
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.windows.wine import Wine, windows_path
+from smforge.wine.prefix import windows_path
+from tests.windows.wine import Shell
 
 from .windows_bed import LOCK_HASH, REPO, TRITON, Activated, Machine, file
 
@@ -288,7 +289,7 @@ def test_an_environment_of_conda_is_keyed_by_its_history(machine: Machine) -> No
 
 @pytest.mark.parametrize("profile", ["pro file", "caf\xe9"], ids=["blank", "accent"])
 def test_a_profile_that_is_no_plain_name_is_taken_by_its_short_name(
-    wine: Wine, short_path: Path, profile: str
+    wine: Shell, short_path: Path, profile: str
 ) -> None:
     machine = Machine(wine, short_path / "m", profile=profile)
     machine.visual_studio()
@@ -351,7 +352,7 @@ def test_the_longest_name_fits_below_the_longest_root() -> None:
 
 
 @pytest.fixture
-def fallback(wine: Wine, machine: Machine) -> Iterator[Path]:
+def fallback(wine: Shell, machine: Machine) -> Iterator[Path]:
     """C:\\smf\\<RID>, not there yet; the scripts with stand-ins for icacls and whoami.
 
     Each test is a user of its own: another run of the suite has the same drive C at the same time.
@@ -463,7 +464,7 @@ def test_without_a_profile_there_is_no_cache(bare: Machine) -> None:
     ["a b", "a (x86) b", "a!b!", "a & b", "a^b", "a=b,c;d", "it's", "caf\xe9 \xfc", "[a]{b}~@#$+-",
      "190"],
 )  # fmt: skip
-def test_odd_prefixes(wine: Wine, short_path: Path, name: str) -> None:
+def test_odd_prefixes(wine: Shell, short_path: Path, name: str) -> None:
     if name == "190":  # characters of the whole prefix
         name = "x" * (190 - len(windows_path(short_path / "m")) - 1)
     machine = Machine(wine, short_path / "m", prefix_name=name)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.windows.wine import windows_path, write_batch
+from smforge.wine.prefix import windows_path
+from tests.windows.wine import write_batch
 
 from .windows_bed import SCRIPTS, SDK, Activated, Machine, file
 

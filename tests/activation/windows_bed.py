@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.windows.wine import Wine, windows_path, write_batch
+from smforge.wine.prefix import windows_path
+from tests.windows.wine import Shell, write_batch
 
 REPO = Path(__file__).resolve().parents[2]
 # Another folder of scripts: how the mutation tests show that a test notices a broken line.
@@ -53,7 +54,7 @@ def file(path: Path, text: str = "") -> Path:
 class Machine:
     """Folders that stand for C:\\Program Files (x86), ProgramData, the profile and a prefix."""
 
-    wine: Wine
+    wine: Shell
     root: Path
     profile: str = "profile"
     prefix_name: str = "env"

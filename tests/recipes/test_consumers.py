@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from smforge.channel import index, publish, serve
+from smforge.wine.prefix import windows_path
 from tests.recipes.conftest import DATA, in_child
 
 if TYPE_CHECKING:
-    from tests.windows.python import WindowsPython
+    from tests.windows.python import Interpreter
 
 STAND_INS = [
     ("python", "3.11.9", []),
@@ -127,10 +128,8 @@ ARCHITECTURES = {"3.2": [75], "3.6": [86], "3.7": [86, 89, 90, 120]}
 @pytest.mark.slow
 @pytest.mark.parametrize("triton", ARCHITECTURES)
 def test_a_windows_python_compiles_a_kernel_with_the_installed_package(
-    triton: str, prefixes: dict[str, Path], windows_python: WindowsPython, tmp_path: Path
+    triton: str, prefixes: dict[str, Path], windows_python: Interpreter, tmp_path: Path
 ) -> None:
-    from tests.windows.wine import windows_path
-
     architectures = ARCHITECTURES[triton]
     script = tmp_path / "compile_kernel.py"
     shutil.copy(DATA / "compile_kernel.py", script)

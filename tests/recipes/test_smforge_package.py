@@ -20,6 +20,7 @@ import pytest
 
 from smforge.channel import archive, build, check, index
 from smforge.channel.recipes import host_platform
+from smforge.wine.prefix import windows_path
 from tests.conftest import ROOT, skip_or_fail
 from tests.recipes.conftest import RECIPES, in_child, rendered
 
@@ -292,8 +293,6 @@ set _smf
 def test_the_batch_scripts_keep_and_restore_under_wine(
     prefix: Path, wine_cmd: Callable[..., Result]
 ) -> None:
-    from tests.windows.wine import windows_path
-
     given = {"CONDA_PREFIX": windows_path(prefix), "CC": r"C:\a (x86) & b\cl.exe"}
     run = wine_cmd(BATCH, given)
     lines = dict(line.strip('"').split("=", 1) for line in run.stdout.splitlines() if "=" in line)

@@ -57,7 +57,9 @@ def test_a_source_line_fixes_the_python(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(pins, "_uv", uv)
     target = pins.pin(source)
-    assert target.read_text().splitlines()[1:] == ["# python-version: 3.12", "", "a==1 --hash=x"]
+    lines = target.read_text().splitlines()[1:]
+    head = ["# python-version: 3.12", "# download win-64 3.12: 0"]
+    assert lines == [*head, "", "a==1 --hash=x"]
     assert asked == ["requirements.txt", "pylock.toml"]
 
 

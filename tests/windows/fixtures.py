@@ -7,25 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from . import python as python_bed
-from .python import WindowsPython
-from .wine import Result, Wine, cache_folder, missing
+from smforge import tools
+from smforge.wine import prefix, python
+
+from .python import Interpreter
+from .wine import Result, Shell
 
 FIXTURES = {"wine", "wine_cmd", "windows_python", "windows_triton"}
 
 
 @pytest.fixture(scope="session")
-def wine() -> Wine:
+def wine() -> Shell:
     """Wine with a prefix that is ready; the test is skipped, with the reason, without it."""
     from tests.conftest import skip_or_fail
 
-    if reason := missing():
+    if reason := prefix.missing():
         skip_or_fail("wine", reason)
-    return Wine.prepare()
+    return Shell.prepare()
 
 
 @pytest.fixture
-def wine_cmd(wine: Wine, tmp_path: Path) -> Callable[..., Result]:
+def wine_cmd(wine: Shell, tmp_path: Path) -> Callable[..., Result]:
     """`wine_cmd(script, environ, count=False)`: a batch script under Wine's cmd.exe."""
 
     def call(script: str, environ: dict[str, str] | None = None, count: bool = False) -> Result:
@@ -35,23 +37,19 @@ def wine_cmd(wine: Wine, tmp_path: Path) -> Callable[..., Result]:
 
 
 @pytest.fixture(scope="session")
-def windows_python(wine: Wine) -> WindowsPython:
+def windows_python(wine: Shell) -> Interpreter:
     """A Windows CPython 3.11 under Wine."""
     from tests.conftest import skip_or_fail
 
-    host = python_bed.host_python()
-    if host is None:
-        skip_or_fail("wine", "no Python 3.11 here, whose library the Windows Python borrows")
-    assert host is not None
-    return python_bed.prepare(wine, host)
+    if reason := python.missing():
+        skip_or_fail("wine", reason)
+    return Interpreter.prepare(wine)
 
 
 @pytest.fixture(scope="session")
-def windows_triton(windows_python: WindowsPython) -> Path:
+def windows_triton(wine: Shell) -> Path:
     """The files of triton-windows 3.7, its tcc.exe among them, as in site-packages."""
-    host = python_bed.host_python()
-    assert host is not None
-    return python_bed.triton(host, cache_folder())
+    return tools.tool_packages("windows-triton-3.7")
 
 
 def mark_wine(items: Iterable[pytest.Item]) -> None:

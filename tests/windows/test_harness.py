@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from .python import WindowsPython
-from .wine import COMPILER, Result, Wine, missing, windows_path
+from smforge.wine.prefix import COMPILER, missing, windows_path
+
+from .python import Interpreter
+from .wine import Result, Shell
 
 Cmd = Callable[..., Result]
 
@@ -37,21 +39,21 @@ def test_processes_are_counted(wine_cmd: Cmd) -> None:
     assert [wine_cmd(child * n, count=True).processes for n in range(3)] == [0, 1, 2]
 
 
-def test_the_prefix_is_made_once(wine: Wine) -> None:
-    marker = wine.folder / "complete"
+def test_the_prefix_is_made_once(wine: Shell) -> None:
+    marker = wine.folder / ".complete"
     before = marker.stat().st_mtime_ns
-    assert Wine.prepare() == wine
+    assert Shell.prepare() == wine
     assert marker.stat().st_mtime_ns == before
 
 
-def test_a_windows_python_runs(windows_python: WindowsPython) -> None:
+def test_a_windows_python_runs(windows_python: Interpreter) -> None:
     code = "import sys, ssl, ctypes, sqlite3; print(sys.version_info[:2], sys.platform)"
     result = windows_python.run("-c", code)
     assert (result.returncode, result.stdout) == (0, "(3, 11) win32\n"), result.stderr
 
 
 def test_a_windows_python_imports_from_a_folder(
-    windows_python: WindowsPython, tmp_path: Path
+    windows_python: Interpreter, tmp_path: Path
 ) -> None:
     (tmp_path / "here.py").write_text("VALUE = '\xe9'\n", "utf-8")
     result = windows_python.run("-c", "import here; print(here.VALUE)", path=[tmp_path])

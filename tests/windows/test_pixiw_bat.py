@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from .python import REPO, WindowsPython
-from .wine import Result, Wine, windows_path
+from smforge.wine.prefix import windows_path
+from tests.conftest import ROOT
+
+from .python import Interpreter
+from .wine import Result, Shell
 
 ASSET = "pixi-x86_64-pc-windows-msvc.exe"
 
@@ -19,7 +22,7 @@ ASSET = "pixi-x86_64-pc-windows-msvc.exe"
 class Bed:
     """A checkout with pixiw.bat, and a machine with curl and certutil."""
 
-    wine: Wine
+    wine: Shell
     root: Path
 
     def __post_init__(self) -> None:
@@ -27,7 +30,7 @@ class Bed:
         self.profile = self.root / "profile"
         for folder in (self.checkout / "envs", self.tools, self.profile):
             folder.mkdir(parents=True)
-        shutil.copy(REPO / "pixiw.bat", self.checkout)
+        shutil.copy(ROOT / "pixiw.bat", self.checkout)
         for name in ("curl", "certutil"):
             shutil.copy(self.wine.program(name), self.tools / f"{name}.exe")
         content = self.wine.program("pixi").read_bytes()
@@ -70,7 +73,7 @@ class Bed:
 
 
 @pytest.fixture
-def bed(wine: Wine, tmp_path: Path) -> Bed:
+def bed(wine: Shell, tmp_path: Path) -> Bed:
     return Bed(wine, tmp_path / "b")
 
 
@@ -134,8 +137,8 @@ def test_an_old_pixi_on_PATH_is_not_used(bed: Bed) -> None:
     assert bed.run("run", "x", path=folder).stdout == "pixi 0.77.0: [run] [x]\n"
 
 
-def test_without_an_answer_the_wheel_engine_starts(bed: Bed, windows_python: WindowsPython) -> None:
-    (bed.checkout / "src").symlink_to(REPO / "src")
+def test_without_an_answer_the_wheel_engine_starts(bed: Bed, windows_python: Interpreter) -> None:
+    (bed.checkout / "src").symlink_to(ROOT / "src")
     result = bed.run("--version", path=windows_python.folder)
     assert (result.returncode, bed.engine) == (0, "wheels"), result.stderr
     assert "smforge wheel engine" in result.stdout

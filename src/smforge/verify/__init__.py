@@ -3,6 +3,7 @@
   ./pixiw run verify                     this machine's card: right, and how fast
   ./pixiw run verify --only gemm         the cases whose name holds a word
   ./pixiw run verify --no-gpu            every tier's kernels compiled without its card
+  ./pixiw run verify --wine              the same, and by the Windows binaries under Wine
   ./pixiw run bench                      the same as `verify --long`: more repeats
 
 The result is kept in reports/<time>/verify.json and verify.html; `smforge report` compares several.
@@ -11,13 +12,14 @@ The result is kept in reports/<time>/verify.json and verify.html; `smforge repor
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from smforge import __version__, activation, tiers
+from smforge import __version__, activation, tables, tiers
 from smforge.errors import ConfigurationError, GPUError
 from smforge.probe import gpu
 from smforge.verify.machine import describe, lock_hash, versions
@@ -39,6 +41,7 @@ def add_parser(commands: Any) -> None:
     )
     add = parser.add_argument
     add("--no-gpu", action="store_true", help="compile for every tier; needs no card")
+    add("--wine", action="store_true", help="--no-gpu, with the Windows ptxas and triton-windows")
     add("--tier", default="", metavar="NAME", help="with --no-gpu that tier alone; else its rules")
     add("--only", default="", metavar="WORD", help="only cases whose name holds WORD")
     add("--long", action="store_true", help="five times the repeats, all configurations again")
@@ -53,6 +56,13 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     if args.tier:
         tiers.load()[args.tier]  # an unknown name is one line, before anything runs
+    if args.wine:
+        args.no_gpu = True
+        if not tables.in_workspace():
+            raise ConfigurationError(
+                "verify --wine needs a checkout of smforge's repository: it holds the pins of the "
+                "Windows wheels (envs/tools/windows-*.txt)"
+            )
     if not args.no_gpu:
         activation.require_compiler(os.environ)
     report = _no_gpu(args) if args.no_gpu else _this_machine(args)
@@ -66,8 +76,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _finished(report: Report, seconds: float) -> Report:
-    import dataclasses
-
     return dataclasses.replace(report, seconds=round(seconds, 1))
 
 
@@ -109,14 +117,19 @@ def _no_gpu(args: argparse.Namespace) -> Report:
         tools.tool_environment()
     from smforge.verify import no_gpu
 
-    outcomes = no_gpu.run(args.only, args.tier, say, _Progress())
+    outcomes = no_gpu.run(args.only, args.tier, say, _Progress(), args.wine)
     if not outcomes:
         raise ConfigurationError(f"no case for {args.tier or 'any tier'} holds '{args.only}'")
     from smforge.verify.summary import cell_result, findings
+    from smforge.verify.under_wine import is_wine
+    from smforge.wine.prefix import version as wine_version
 
     cells = tuple(cell_result(outcome) for outcome in outcomes)
     found = findings(outcomes)
-    return _empty(args.tier or "all", "no-gpu", gpu.Machine(), cells=cells, findings=found)
+    report = _empty(args.tier or "all", "no-gpu", gpu.Machine(), cells=cells, findings=found)
+    if any(is_wine(cell.tool) and cell.result != "not-run" for cell in cells):
+        report = dataclasses.replace(report, versions={**report.versions, "wine": wine_version()})
+    return report
 
 
 def _empty(tier: str, mode: str, machine: gpu.Machine, **parts: Any) -> Report:

@@ -18,8 +18,9 @@ from smforge.verify.cells import Cell, Outcome
 from smforge.verify.worker import Job, Worker
 
 Progress = Callable[[Outcome, int, int], None]
+Start = Callable[[str, Path], Worker]
 _KERNELS = Path(catalogue.__file__).parent
-_PACKAGE_ROOT = _KERNELS.parents[1]
+PACKAGE_ROOT = _KERNELS.parents[1]
 _WORKERS = {
     "triton": "smforge.verify.triton_worker",
     "nvrtc": "smforge.verify.nvrtc_worker",
@@ -30,8 +31,8 @@ _WORKERS = {
 class Compilers:
     """The child processes: one a thread and toolchain, started when first needed."""
 
-    def __init__(self, tools: Mapping[str, Path]) -> None:
-        self._tools = tools
+    def __init__(self, tools: Mapping[str, Path], start: Start) -> None:
+        self._tools, self._start = tools, start
         self._local = threading.local()
         self._all: list[Worker] = []
         self._lock = threading.Lock()
@@ -40,7 +41,7 @@ class Compilers:
         """This thread's child for a toolchain."""
         mine: dict[str, Worker] = self._local.__dict__
         if tool not in mine:
-            mine[tool] = Worker(_WORKERS[tool.partition("-")[0]], environ(self._tools[tool]))
+            mine[tool] = self._start(tool, self._tools[tool])
             with self._lock:
                 self._all.append(mine[tool])
         return mine[tool]
@@ -51,10 +52,15 @@ class Compilers:
             worker.close()
 
 
+def start_worker(tool: str, folder: Path) -> Worker:
+    """A child of this Python for a toolchain."""
+    return Worker(_WORKERS[tool.partition("-")[0]], environ(folder))
+
+
 def environ(tool: Path) -> dict[str, str]:
     """A child's environment: this toolchain's packages and smforge, and no user's settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TRITON_", "PYTHON"))}
-    path = os.pathsep.join([str(tool), str(_PACKAGE_ROOT)])
+    path = os.pathsep.join([str(tool), str(PACKAGE_ROOT)])
     return kept | {"PYTHONPATH": path, "PYTHONUTF8": "1", "SMFORGE_NVRTC": str(tool)}
 
 
@@ -64,13 +70,15 @@ def run(
     missing: Mapping[str, str],
     cache: Path,
     progress: Progress,
+    start: Start | None = None,
 ) -> list[Outcome]:
     """Outcomes in the order of the cells.
 
     `tools` are the folders of the toolchains at hand, `missing` says why others are not; `cache`
-    keeps what compiled, by the content of kernels and toolchain.
+    keeps what compiled, by the content of kernels and toolchain;
+    `start` starts a toolchain's child.
     """
-    compilers = Compilers(tools)
+    compilers = Compilers(tools, start or start_worker)
     key = Keys(tools)
     outcomes: dict[int, Outcome] = {}
 
@@ -163,6 +171,16 @@ def _read(cell: Cell, kept: Path) -> Outcome | None:
         return Outcome(cell, **data["outcome"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def kept_ptx(cell: Cell, tools: Mapping[str, Path], cache: Path) -> list[str]:
+    """The PTX of each of a cell's jobs, as a run kept it; [] where it did not pass."""
+    try:
+        data = json.loads((cache / f"{Keys(tools).of(cell)}.json").read_text("utf-8"))
+        texts: list[str] = data["ptx"]
+        return texts if all(texts) else []
+    except (OSError, ValueError, KeyError):
+        return []
 
 
 def _write(outcome: Outcome, answers: list[Job], kept: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from smforge import tables, tiers, tools, venvs
 from smforge.errors import SmforgeError
 from smforge.kernels import catalogue
-from smforge.verify import cells, matrix, nvcc_build
+from smforge.verify import cells, matrix, nvcc_build, under_wine
 from smforge.verify.cells import Cell, Outcome
 from smforge.verify.interpreter_worker import DTYPES
 
@@ -21,13 +21,21 @@ _INTERPRETED_BY = "triton-3.7"
 
 
 def run(
-    only: str, tier: str, say: Callable[[str], None], progress: matrix.Progress
+    only: str,
+    tier: str,
+    say: Callable[[str], None],
+    progress: matrix.Progress,
+    wine: bool = False,
 ) -> list[Outcome]:
-    """Every outcome: cells of the matrix, the nvcc build, and the interpreter's numerics."""
+    """Every outcome: cells of the matrix, the nvcc build, and the interpreter's numerics.
+
+    With `wine`, also those of the Windows binaries under Wine.
+    """
     compiled = cells.all_cells(only, tier)
     interpreted = interpreter_cells(only, tier)
     built = nvcc_build.cells(only, tier)
-    found, missing = fetch({cell.tool for cell in [*compiled, *built]} | _needed(interpreted), say)
+    names = {cell.tool for cell in [*compiled, *built]} | _needed(interpreted)
+    found, missing = fetch(names | (under_wine.wheels(compiled) if wine else set()), say)
     cache = tables.workspace() / ".smforge" / "verify" / "cells"
     if _INTERPRETED_BY in found:
         found[INTERPRETER] = found[_INTERPRETED_BY]
@@ -36,7 +44,10 @@ def run(
         outcomes = matrix.run([*compiled, *interpreted], found, missing, cache, progress)
         if built and not build.done():
             say("waiting for nvcc's build")
-        return [*outcomes, *build.result()]
+        outcomes += build.result()
+    if wine:
+        outcomes += under_wine.run(outcomes, found, missing, cache, say, progress)
+    return outcomes
 
 
 def _needed(interpreted: list[Cell]) -> set[str]:
@@ -80,6 +91,8 @@ def download_size(name: str) -> int:
         return 0
     subdir = tiers.SUBDIRS[tiers.current_os()]
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if name.startswith("windows-"):
+        subdir, version = tiers.SUBDIRS["win"], tools.foreign_python(file)
     line = re.compile(rf"^# download {subdir} {re.escape(version)}: (\d+)$", re.M)
     size = line.search(file.read_text("utf-8"))
     return int(size[1]) if size else 0

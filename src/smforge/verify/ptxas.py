@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
+from typing import Any
 
 
 def assembler(tools: Path, ptx: str) -> str:
@@ -14,6 +16,30 @@ def assembler(tools: Path, ptx: str) -> str:
     if newer.is_file() and tuple(map(int, version.split("."))) > (8, 8):
         return str(newer)
     return str(tools / ("ptxas.exe" if os.name == "nt" else "ptxas"))
+
+
+def assemble(tools: Path, ptx: str, capability: int, work: Path) -> dict[str, Any]:
+    """Target, PTX version, registers and spilled bytes of a PTX, by the assembler in `tools`.
+
+    Raises RuntimeError with what it said where it refuses.
+    """
+    source = work / "kernel.ptx"
+    source.write_text(ptx, encoding="utf-8", newline="\n")
+    target = re.search(r"^\.target (\w+)", ptx, re.M)
+    name = target[1] if target else f"sm_{capability}"
+    command = [assembler(tools, ptx), "-v", f"--gpu-name={name}", str(source)]
+    command += ["-o", str(work / "c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    if done.returncode:
+        raise RuntimeError(said)
+    return {"target": name, "ptx_version": ptx_version(ptx), **usage(said)}
+
+
+def release(said: str) -> str:
+    """The version in what `ptxas --version` prints, as "12.8.93"; "" when it names none."""
+    found = re.search(r"V(\d+\.\d+\.\d+)", said)
+    return found[1] if found else ""
 
 
 def usage(said: str) -> dict[str, int]:

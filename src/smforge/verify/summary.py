@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from smforge.verify.cells import LIMITS, Outcome
 from smforge.verify.result import CellResult
+from smforge.verify.under_wine import is_wine
 
 
 def cell_result(outcome: Outcome) -> CellResult:
@@ -27,6 +28,9 @@ def findings(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
         where = f"{cell.case} for {cell.tier} ({cell.tool})"
         if outcome.broken:
             found.append(f"{where}: {outcome.reason}")
+        elif is_wine(cell.tool):
+            if outcome.result == "passed" and outcome.reason:
+                found.append(f"{where}: {outcome.reason}")
         elif (cell.tier, cell.case) in LIMITS and outcome.result == "passed":
             found.append(f"{where} compiles now: its entry in LIMITS can go")
         elif outcome.result == "passed" and cell.promised and outcome.figures.get("spills"):

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from smforge.verify.ptxas import assembler, ptx_version, usage
+from smforge.verify.ptxas import assemble
 from smforge.verify.worker import Job, serve
 
 
@@ -46,6 +44,8 @@ def _compiled_in(job: Job, work: Path) -> Job:
     from triton.backends.compiler import GPUTarget
 
     options = {"num_warps": job["num_warps"], "num_stages": job["num_stages"]}
+    if "ptx_version" in job:  # for an assembler that is older than this Triton's newest
+        options["ptx_version"] = job["ptx_version"]
     target = GPUTarget("cuda", job["capability"], 32)
     kernel = triton.compile(_source(job), target=target, options=options)
     ptx: str = kernel.asm["ptx"]
@@ -88,24 +88,8 @@ def _assembled(ptx: str, capability: int, work: Path) -> Job:
     """Registers and spilled bytes, from Triton's own ptxas in its verbose mode."""
     import triton
 
-    source = work / "kernel.ptx"
-    source.write_text(ptx, encoding="utf-8", newline="\n")
-    target = re.search(r"^\.target (\w+)", ptx, re.M)
-    name = target[1] if target else f"sm_{capability}"
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-    command = [
-        assembler(tools, ptx),
-        "-v",
-        f"--gpu-name={name}",
-        str(source),
-        "-o",
-        str(work / "c"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = done.stdout + done.stderr
-    if done.returncode:
-        raise RuntimeError(said)
-    return {"target": name, "ptx_version": ptx_version(ptx), **usage(said)}
+    return assemble(tools, ptx, capability, work)
 
 
 if __name__ == "__main__":

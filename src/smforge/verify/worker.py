@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 from smforge.errors import ToolchainError
@@ -86,10 +86,15 @@ def reason(text: str) -> str:
 
 
 class Worker:
-    """A running child; `greeting` is its first line. Raises ToolchainError if it does not start."""
+    """A running child; `greeting` is its first line. Raises ToolchainError if it does not start.
 
-    def __init__(self, module: str, environ: Mapping[str, str]) -> None:
-        self._command = [sys.executable, "-m", module]
+    `python` is the command that starts another interpreter than this one.
+    """
+
+    def __init__(
+        self, module: str, environ: Mapping[str, str], python: Sequence[str] = (sys.executable,)
+    ) -> None:
+        self._command = [*python, "-m", module]
         self._environ = dict(environ)
         self._start()
 
