@@ -2,7 +2,7 @@
 
 Run by rattler-build with WHEEL_VERSION, WHEEL_SHA256 and WHEEL_PYTHON set. pip downloads the
 wheel: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_CONFIG_FILE say where from, and with
-PIP_FIND_LINKS naming a folder of wheels nothing goes over the network. Runs again over its own
+PIP_FIND_LINKS naming a folder that holds it nothing goes over the network. Runs again over its own
 remains.
 """
 
@@ -17,7 +17,13 @@ from pathlib import Path
 
 # pip settings that may come in; every other PIP_ variable is rattler-build's own (PIP_NO_INDEX,
 # PIP_NO_DEPENDENCIES, ...) and meant for installing the source tree of a recipe.
-PIP_SETTINGS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_CONFIG_FILE")
+PIP_SETTINGS = (
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_CONFIG_FILE",
+    "PIP_CERT",
+)
 
 
 def main() -> None:
@@ -43,10 +49,12 @@ def download(version: str, sha256: str, python: str, folder: Path) -> Path:
         *("--platform=win_amd64", f"--python-version={python}", "--implementation=cp"),
         *("--dest", str(folder), "--requirement", str(requirements)),
     ]
-    status, output = run(command)
+    status, output = run(command, pip_environment(version))
     if status:
         got = [line.split()[-1] for line in output if line.split()[:1] == ["Got"]]
-        reason = f"its sha256 is {got[0]}" if got else "pip's reason stands above"
+        said = [line.strip() for line in output if line.startswith("ERROR: ")]
+        reason = said[0].removeprefix("ERROR: ") if said else f"pip ended with {status}"
+        reason = f"its sha256 is {got[0]}" if got else reason
         sys.exit(
             f"error: pip did not deliver triton-windows {version} for Python {python} with sha256 "
             f"{sha256}: {reason} (offline, set PIP_FIND_LINKS to a folder that holds the wheel)"
@@ -55,12 +63,12 @@ def download(version: str, sha256: str, python: str, folder: Path) -> Path:
     return wheel
 
 
-def run(command: list[str]) -> tuple[int, list[str]]:
+def run(command: list[str], environ: dict[str, str]) -> tuple[int, list[str]]:
     """Run pip, show its output as it comes, and return its exit status and lines."""
     lines = []
     with subprocess.Popen(
         command,
-        env=pip_environment(),
+        env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -73,12 +81,13 @@ def run(command: list[str]) -> tuple[int, list[str]]:
     return process.returncode, lines
 
 
-def pip_environment() -> dict[str, str]:
+def pip_environment(version: str) -> dict[str, str]:
     """This environment for pip: its index settings kept, rattler-build's own settings dropped."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("PIP_")}
     settings = {key: os.environ[key] for key in PIP_SETTINGS if os.environ.get(key)}
     links = settings.get("PIP_FIND_LINKS")
-    if links and Path(links).is_dir():  # a folder of wheels: no network at all
+    # A folder with the wheel: no network at all. Without it the folder is one place beside others.
+    if links and any(Path(links).glob(f"triton_windows-{version}-*.whl")):
         settings["PIP_NO_INDEX"] = "1"
     return environ | settings
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from smforge import tables
-from smforge.channel import archive, build, check, command, index, publish
+from smforge.channel import archive, build, check, command, index, publish, recipes
 from smforge.errors import ConfigurationError, ToolchainError, VerificationError
 from tests.conftest import ROOT, skip_or_fail
 
@@ -461,6 +461,8 @@ def test_rattler_build_indexes_nothing(
         said.extend(log.lines)
 
     monkeypatch.setattr(build.Log, "on_log", listen)
-    build.build([small()], channel)
+    channel.mkdir()
+    (variant,) = recipes.render(small())
+    assert build.run_build(variant, channel).exists()
     assert "Successfully added 0 packages to subdir noarch." in said
     assert "Adding 1 packages to subdir win-64." not in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -126,8 +127,10 @@ def test_a_tampered_wheel_is_refused_and_nothing_is_unpacked(
 def test_a_folder_without_the_wheel_says_what_to_set(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
-    run = run_script(environ | {"PIP_FIND_LINKS": str(tmp_path)})
+    index = {"PIP_INDEX_URL": tmp_path.as_uri(), "PIP_EXTRA_INDEX_URL": tmp_path.as_uri()}
+    run = run_script(environ | index | {"PIP_FIND_LINKS": str(tmp_path)})
     assert run.returncode == 1
+    assert "Could not find a version" in run.stderr
     assert "PIP_FIND_LINKS" in run.stderr
 
 
@@ -200,3 +203,14 @@ def test_a_built_package_is_rebuilt_byte_for_byte(
     again = tmp_path / "again"
     (built,) = build.build([RECIPES / "triton-windows"], again, DATA / "variants-wine.yaml")
     assert built.path.read_bytes() == (triton_channel / "win-64" / built.path.name).read_bytes()
+
+
+def test_a_folder_of_wheels_without_the_wheel_is_one_place_beside_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = runpy.run_path(str(RECIPES / "triton-windows/build.py"))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "True")  # rattler-build's own
+    assert "PIP_NO_INDEX" not in script["pip_environment"]("1.0")
+    (tmp_path / "triton_windows-1.0-cp311-cp311-win_amd64.whl").touch()
+    assert script["pip_environment"]("1.0")["PIP_NO_INDEX"] == "1"
