@@ -3,8 +3,8 @@
     python bench/channel.py [--repeat 3] [--level 1] [--json]
 
 Wall-clock and CPU seconds, minimum and median. Goal on an idle machine: 2 s a package with light
-compression, downloads aside. Fetches one wheel (40 MB) before the clock starts. Measured alone it is
-a child process as well, whose start is counted; several are built at once, one for each core.
+compression, downloads aside. Fetches one wheel (40 MB) before the clock starts. The start of the
+child that builds is counted; several packages are built at once, one for each core.
 """
 
 from __future__ import annotations
