@@ -76,7 +76,17 @@ def python_of(folder: Path) -> Path:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether `folder` was built to its end and, a virtual environment, still has its Python."""
+    """Whether `folder` was built to its end and, a virtual environment, still has its Python.
+
+    An environment of another user whose Python this one may not see is none.
+    """
+    try:
+        return _is_complete(folder)
+    except PermissionError:
+        return False
+
+
+def _is_complete(folder: Path) -> bool:
     if not (folder / _MARK).is_file():
         return False
     config = folder / "pyvenv.cfg"

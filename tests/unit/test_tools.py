@@ -132,3 +132,15 @@ def test_an_environment_whose_python_is_gone_is_not_complete(tmp_path: Path) -> 
     assert not venvs.is_complete(folder)
     (tmp_path / "removed").mkdir()
     assert venvs.is_complete(folder)
+
+
+def test_an_environment_whose_python_another_user_hides_is_not_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hidden(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / ".complete").touch()
+    (tmp_path / "pyvenv.cfg").write_text("home = /home/somebody/bin\n")
+    monkeypatch.setattr(Path, "is_dir", hidden)
+    assert not venvs.is_complete(tmp_path)

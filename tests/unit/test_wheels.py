@@ -227,6 +227,16 @@ def test_a_cache_that_others_can_write_is_refused(tmp_path: Path) -> None:
     assert "can be written by others: run chmod 700" in done.stderr
 
 
+def test_a_cache_that_cannot_be_made_is_one_line_and_exit_4(tmp_path: Path) -> None:
+    bed = make_bed(tmp_path / "a b")
+    bed.home.mkdir(parents=True, exist_ok=True)
+    (bed.home / "cache").write_text("a file in its place")
+    done = bed.run("run", "show")
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
+    assert str(bed.home / "cache") in done.stderr
+
+
 @pytest.fixture
 def script(bed: Bed) -> Iterator[Path]:
     """The bed's activation script, restored after the test."""

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from smforge import __version__, tables
 from smforge.arguments import Parser
-from smforge.errors import ConfigurationError, SmforgeError
+from smforge.errors import ConfigurationError, SmforgeError, ToolchainError
 from smforge.probe import gpu
 from smforge.venvs import is_complete, say
 from smforge.wheels import activation, environment, manifest, stack, tasks
@@ -47,6 +47,9 @@ def main(argv: Sequence[str]) -> int:
     except SmforgeError as error:
         say(f"error: {error}")
         return error.exit_code
+    except OSError as error:  # a folder that this user may not read or write
+        say(f"error: {error.filename or 'the output'}: {error.strerror or error}")
+        return ToolchainError.exit_code
     except KeyboardInterrupt:
         say("stopped; what was downloaded stays in pip's cache")
         return 130
