@@ -58,7 +58,7 @@ def test_the_windows_binaries_compile_a_kernel_and_count_as_linux_does(
     assert [(cell.tool, cell.result) for cell in cells] == [(tool, "passed") for tool in TOOLS]
     assert cells[1].version == "12.8.93"
     assert cells[2].version.startswith("3.7.")
-    assert len({cell.registers for cell in cells[1:]} | {0}) > 1
+    assert all(cell.registers > 0 for cell in cells)
     assert report.findings == ()
     assert report.versions["wine"]
     assert "Windows binaries under Wine" in table(report)
