@@ -17,7 +17,8 @@ def rows(report: Report) -> str:
     """TOML text: a row a tier of the matrix; rate and fraction rows of a card; a row of a CPU."""
     found = []
     for _, matrix in matrices(report.cells):
-        found += [_matrix_row(report, tier, matrix) for tier in tiers_of(matrix)]
+        found += [_matrix_row(report, tier, matrix) for tier in tiers_of(matrix)
+                  if not _ptxas_alone([c for c in matrix if c.tier == tier])]  # fmt: skip
     timed = [case for case in report.cases if case.value is not None]
     if timed:
         where = "in its tier" if report.lock else OWN
@@ -46,6 +47,11 @@ def _matrix_row(report: Report, tier: str, matrix: list[CellResult]) -> str:
         },
         _tools(cells), figures,
     )  # fmt: skip
+
+
+def _ptxas_alone(cells: list[CellResult]) -> bool:
+    """Whether nothing but ptxas.exe ran: the Windows stack has no Triton, so it proves no stack."""
+    return all(cell.tool.startswith("wine-ptxas-") for cell in cells)
 
 
 def _where(cell: CellResult) -> dict[str, str]:
