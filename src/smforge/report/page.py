@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from smforge.report import plots
-from smforge.report.text import by_case, cell_mark, short, tiers_of, verdict
+from smforge.report.text import by_case, cell_mark, matrices, short, tiers_of, verdict
 from smforge.verify.result import CaseResult, CellResult, Report
 
 STYLE = """
@@ -73,7 +73,7 @@ def _report(name: str, report: Report) -> str:
     ]
     if report.findings:
         lines.append(f"<h2>Findings</h2>{_list(report.findings)}")
-    return "".join([*lines, *_plots(report), _cases(report.cases), _matrix(report.cells)])
+    return "".join([*lines, *_plots(report), _cases(report.cases), *_matrices(report.cells)])
 
 
 def _plots(report: Report) -> list[str]:
@@ -113,19 +113,18 @@ def _case(case: CaseResult) -> list[str]:
     return [_td(case.name), _td(case.result, case.result), *(_td(text) for text in texts)]
 
 
-def _matrix(cells: Sequence[CellResult]) -> str:
-    if not cells:
-        return ""
+def _matrices(cells: Sequence[CellResult]) -> list[str]:
+    return [_matrix(title, found) for title, found in matrices(cells)]
+
+
+def _matrix(title: str, cells: Sequence[CellResult]) -> str:
     names = tiers_of(cells)
     rows = [
         [_td(case), *(_cell(row.get(tier, [])) for tier in names)]
         for case, row in by_case(cells).items()
     ]
     legend = "(ok) compiles, not supported by Inductor; limit: the compiler is known not to."
-    return (
-        f"<h2>Compiled without the card</h2>{_table(['kernel', *names], rows)}"
-        f'<p class="soft">{legend}</p>'
-    )
+    return f'<h2>{escape(title)}</h2>{_table(["kernel", *names], rows)}<p class="soft">{legend}</p>'
 
 
 def _cell(cells: Sequence[CellResult]) -> str:

@@ -6,15 +6,19 @@ import json
 from collections.abc import Mapping
 
 from smforge import tiers
-from smforge.report.text import by_case
+from smforge.report.text import by_case, matrices, tiers_of
 from smforge.verify.result import CellResult, Report
 
+_KINDS = {"interpreter": "triton", "wine-triton": "triton-windows", "wine-ptxas": "ptxas"}
 OWN = "the machine's own Python, tier stack not run"
 
 
 def rows(report: Report) -> str:
     """TOML text: a row a tier of the matrix; rate and fraction rows of a card; a row of a CPU."""
-    found = [_matrix_row(report, tier) for tier in dict.fromkeys(c.tier for c in report.cells)]
+    found = []
+    for _, matrix in matrices(report.cells):
+        found += [_matrix_row(report, tier, matrix) for tier in tiers_of(matrix)
+                  if not _ptxas_alone([c for c in matrix if c.tier == tier])]  # fmt: skip
     timed = [case for case in report.cases if case.value is not None]
     if timed:
         where = "in its tier" if report.lock else OWN
@@ -25,32 +29,53 @@ def rows(report: Report) -> str:
     return "\n".join(found)
 
 
-def _matrix_row(report: Report, tier: str) -> str:
-    cells = [cell for cell in report.cells if cell.tier == tier]
+def _matrix_row(report: Report, tier: str, matrix: list[CellResult]) -> str:
+    cells = [cell for cell in matrix if cell.tier == tier]
     figures = {
         case: int(all(c.result == "passed" for c in row[tier]))
         for case, row in by_case(cells).items()
         if all(c.result != "not-run" for c in row[tier])
     }
     broken = [f"{c.case}: {c.reason}" for c in cells if c.promised and c.result == "failed"]
-    interpreted = tier == "cpu"
+    result, reason = ("failed" if broken else "passed"), "; ".join(broken)
+    if not figures:
+        result, reason = "not-run", cells[0].reason
     return _row(
         {
-            "tier": tier, "platform": "linux-64", "check": "verify",
-            "case": "interpreter" if interpreted else "compiled without the card",
-            "how": "cpu" if interpreted else "aot",
-            "result": "failed" if broken else "passed", "reason": "; ".join(broken),
-            "date": report.date[:10], "device": "no GPU, Linux",
+            "tier": tier, **_where(cells[0]), "result": result, "reason": reason,
+            "date": report.date[:10], "device": _device(report, cells[0]),
         },
         _tools(cells), figures,
     )  # fmt: skip
+
+
+def _ptxas_alone(cells: list[CellResult]) -> bool:
+    """Whether nothing but ptxas.exe ran: the Windows stack has no Triton, so it proves no stack."""
+    return all(cell.tool.startswith("wine-ptxas-") for cell in cells)
+
+
+def _where(cell: CellResult) -> dict[str, str]:
+    """Platform, check, case and way of the row of the matrix that such a cell is in."""
+    where = {"platform": "linux-64", "check": "verify", "case": "compiled without the card"}
+    if cell.tool.startswith("wine-"):
+        case = "compiled by the Windows binaries"
+        return where | {"platform": "win-64", "case": case, "how": "wine"}
+    if cell.tier == "cpu":
+        return where | {"case": "interpreter", "how": "cpu"}
+    return where | {"how": "aot"}
+
+
+def _device(report: Report, cell: CellResult) -> str:
+    if not cell.tool.startswith("wine-"):
+        return "no GPU, Linux"
+    return f"no GPU, Wine {report.versions.get('wine', '')}, Windows CPython 3.11"
 
 
 def _tools(cells: list[CellResult]) -> dict[str, str]:
     """Versions by kind of toolchain: {"triton": "3.7.1", "nvrtc": "11.8, 12.9"}."""
     found: dict[str, list[str]] = {}
     for cell in cells:
-        kind = "triton" if cell.tool == "interpreter" else cell.tool.split("-")[0]
+        kind = _KINDS.get(cell.tool.rpartition("-")[0] or cell.tool, cell.tool.split("-")[0])
         if cell.version and cell.version not in found.setdefault(kind, []):
             found[kind].append(cell.version)
     return {kind: ", ".join(sorted(versions)) for kind, versions in found.items()}

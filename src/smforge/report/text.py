@@ -12,8 +12,7 @@ def table(report: Report) -> str:
     parts = [_head(report)]
     if report.cases:
         parts.append(_grid(_CASE_HEAD, [_case_row(case) for case in report.cases]))
-    if report.cells:
-        parts.append(_matrix(report.cells))
+    parts += [f"{title}:\n{_matrix(cells)}" for title, cells in matrices(report.cells)]
     if report.findings:
         parts.append("\n".join(f"  - {line}" for line in report.findings))
     parts.append(verdict(report))
@@ -66,6 +65,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.1e}"
 
 
+WINDOWS = "Windows binaries under Wine (ptxas.exe, triton-windows), without the card"
 MARKS = {"passed": "ok", "failed": "FAIL", "not-run": "not run"}
 
 
@@ -92,6 +92,14 @@ def by_case(cells: Iterable[CellResult]) -> dict[str, dict[str, list[CellResult]
     for cell in cells:
         found.setdefault(cell.case, {}).setdefault(cell.tier, []).append(cell)
     return found
+
+
+def matrices(cells: Sequence[CellResult]) -> list[tuple[str, list[CellResult]]]:
+    """The cells under their titles: this system's compilers, and Windows binaries under Wine."""
+    windows = [cell for cell in cells if cell.tool.startswith("wine-")]
+    others = [cell for cell in cells if not cell.tool.startswith("wine-")]
+    titled = [("Compiled without the card", others), (WINDOWS, windows)]
+    return [(title, found) for title, found in titled if found]
 
 
 def _matrix(cells: Sequence[CellResult]) -> str:

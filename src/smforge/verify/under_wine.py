@@ -56,7 +56,7 @@ def run(
     `tools` and `absent` are what `no_gpu.fetch` found, the names of `wheels` among them.
     """
     triton = [outcome for outcome in linux if outcome.cell.tool in HIGHEST_PTX]
-    sources = _lowered(triton, tools, cache)
+    sources = _lowered(triton, tools, cache, say)
     wanted = [*_ptxas_cells(sources, tools, cache), *_triton_cells(triton)]
     if not wanted:
         say("--wine: no Triton kernel is for this tier")
@@ -128,7 +128,9 @@ def _triton_cells(linux: Iterable[Outcome]) -> list[Cell]:
     ]
 
 
-def _lowered(linux: list[Outcome], tools: Mapping[str, Path], cache: Path) -> list[Outcome]:
+def _lowered(
+    linux: list[Outcome], tools: Mapping[str, Path], cache: Path, say: Callable[[str], None]
+) -> list[Outcome]:
     """The outcomes, compiled once more to an older PTX where ptxas.exe does not take theirs."""
     found = dict(enumerate(linux))
     again = {}
@@ -139,6 +141,8 @@ def _lowered(linux: list[Outcome], tools: Mapping[str, Path], cache: Path) -> li
             jobs = tuple({**job, "ptx_version": highest} for job in outcome.cell.jobs)
             note = f"PTX {highest / 10}, which the Windows ptxas takes"
             again[index] = replace(outcome.cell, jobs=jobs, note=note)
+    if again:
+        say(f"{len(again)} kernels once more on Linux, to the older PTX that ptxas.exe takes")
     made = matrix.run(list(again.values()), tools, {}, cache, lambda *_: None)
     return list((found | dict(zip(again, made, strict=True))).values())
 
