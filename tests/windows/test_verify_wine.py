@@ -13,7 +13,7 @@ from smforge.report.rows import rows
 from smforge.report.text import table
 from smforge.verify import matrix, no_gpu, under_wine
 from smforge.verify.cells import Cell, Outcome
-from smforge.verify.result import Report, load
+from smforge.verify.result import load
 
 from .python import Interpreter
 
@@ -23,11 +23,13 @@ TOOLS = ["triton-3.7", "wine-ptxas-3.7", "wine-triton-3.7"]
 
 
 @pytest.fixture
-def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Reports in a temporary folder, in the tool environment that the tests run in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("smforge.report.tables.in_workspace", lambda: False)
-    return tmp_path / "reports"
+def report_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the command leaves its report; it compiles everything anew."""
+    folder = tmp_path / "report"
+    folder.mkdir()
+    monkeypatch.setattr("smforge.report._folder", lambda: folder)
+    monkeypatch.setattr(matrix, "_read", lambda cell, kept: None)  # nothing from an earlier run
+    return folder
 
 
 @pytest.fixture
@@ -43,17 +45,12 @@ def toolchains(windows_python: Interpreter) -> Interpreter:
     return windows_python
 
 
-def only_report(folder: Path) -> Report:
-    (made,) = folder.iterdir()
-    return load(made)
-
-
 @pytest.mark.slow
 def test_the_windows_binaries_compile_a_kernel_and_count_as_linux_does(
-    toolchains: Interpreter, reports: Path
+    toolchains: Interpreter, report_folder: Path
 ) -> None:
     assert cli.main(SELECTED) == 0
-    report = only_report(reports)
+    report = load(report_folder)
     cells = [cell for cell in report.cells if cell.case == CASE and cell.tier == TIER]
     assert [(cell.tool, cell.result) for cell in cells] == [(tool, "passed") for tool in TOOLS]
     assert cells[1].version == "12.8.93"
@@ -67,7 +64,7 @@ def test_the_windows_binaries_compile_a_kernel_and_count_as_linux_does(
 
 @pytest.mark.slow
 def test_a_ptx_that_ptxas_exe_refuses_fails_its_cell_alone(
-    toolchains: Interpreter, reports: Path, monkeypatch: pytest.MonkeyPatch
+    toolchains: Interpreter, report_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = matrix.kept_ptx
 
@@ -76,7 +73,7 @@ def test_a_ptx_that_ptxas_exe_refuses_fails_its_cell_alone(
 
     monkeypatch.setattr(matrix, "kept_ptx", broken)
     assert cli.main(SELECTED) == 5
-    cells = {cell.tool: cell for cell in only_report(reports).cells}
+    cells = {cell.tool: cell for cell in load(report_folder).cells}
     assert [cells[tool].result for tool in TOOLS] == ["passed", "failed", "passed"]
     assert "retire" in cells["wine-ptxas-3.7"].reason
 
