@@ -79,10 +79,6 @@ def run(
     keeps what compiled, by the content of kernels and toolchain;
     `start` starts a toolchain's child.
     """
-<<<<<<< Updated upstream
-    compilers = Compilers(tools, start or start_worker)
-=======
->>>>>>> Stashed changes
     key = Keys(tools)
     outcomes: dict[int, Outcome] = {}
     kept: dict[int, Path] = {}
@@ -97,7 +93,7 @@ def run(
     for done, outcome in enumerate(outcomes.values(), 1):
         progress(outcome, done, len(cells))
     todo = [(i, cell) for i, cell in enumerate(cells) if i not in outcomes]
-    for index, outcome in _compiled(todo, Compilers(tools), kept):
+    for index, outcome in _compiled(todo, Compilers(tools, start or start_worker), kept):
         outcomes[index] = outcome
         progress(outcome, len(outcomes), len(cells))
     return [outcomes[i] for i in range(len(cells))]
