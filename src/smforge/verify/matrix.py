@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from smforge.errors import SmforgeError
 from smforge.kernels import catalogue
 from smforge.verify.cells import Cell, Outcome
+from smforge.verify.order import Order
 from smforge.verify.worker import Job, Worker
 
 Progress = Callable[[Outcome, int, int], None]
@@ -78,27 +79,43 @@ def run(
     keeps what compiled, by the content of kernels and toolchain;
     `start` starts a toolchain's child.
     """
-    compilers = Compilers(tools, start or start_worker)
     key = Keys(tools)
     outcomes: dict[int, Outcome] = {}
-
-    def one(cell: Cell) -> Outcome:
+    kept: dict[int, Path] = {}
+    for index, cell in enumerate(cells):
         if cell.tool not in tools:
-            return Outcome(cell, "not-run", missing.get(cell.tool, f"{cell.tool} is missing"))
-        kept = cache / f"{key.of(cell)}.json"
-        return _read(cell, kept) or _compile(cell, compilers, kept)
+            reason = missing.get(cell.tool, f"{cell.tool} is missing")
+            outcomes[index] = Outcome(cell, "not-run", reason)
+            continue
+        kept[index] = cache / f"{key.of(cell)}.json"
+        if known := _read(cell, kept[index]):
+            outcomes[index] = known
+    for done, outcome in enumerate(outcomes.values(), 1):
+        progress(outcome, done, len(cells))
+    todo = [(i, cell) for i, cell in enumerate(cells) if i not in outcomes]
+    for index, outcome in _compiled(todo, Compilers(tools, start or start_worker), kept):
+        outcomes[index] = outcome
+        progress(outcome, len(outcomes), len(cells))
+    return [outcomes[i] for i in range(len(cells))]
 
-    order = sorted(range(len(cells)), key=lambda i: cells[i].tool)
+
+def _compiled(
+    todo: list[tuple[int, Cell]], compilers: Compilers, kept: Mapping[int, Path]
+) -> Iterator[tuple[int, Outcome]]:
+    """Index and outcome of each cell, as they come, compiled on all cores."""
+    order, mine, cells = Order(todo), threading.local(), dict(todo)
+
+    def one() -> tuple[int, Outcome]:
+        index, mine.tool = order.take(getattr(mine, "tool", ""))
+        return index, _compile(cells[index], compilers, kept[index])
+
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         try:
-            futures = {pool.submit(one, cells[i]): i for i in order}
-            for future in as_completed(futures):
-                outcomes[futures[future]] = future.result()
-                progress(future.result(), len(outcomes), len(cells))
+            for future in as_completed([pool.submit(one) for _ in todo]):
+                yield future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             compilers.close()
-    return [outcomes[i] for i in range(len(cells))]
 
 
 def _compile(cell: Cell, compilers: Compilers, kept: Path) -> Outcome:

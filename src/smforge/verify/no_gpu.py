@@ -21,22 +21,20 @@ _INTERPRETED_BY = "triton-3.7"
 
 
 def run(
-    only: str,
-    tier: str,
-    say: Callable[[str], None],
-    progress: matrix.Progress,
-    wine: bool = False,
-) -> list[Outcome]:
+    only: str, tier: str, say: Callable[[str], None], progress: matrix.Progress,
+    wine: bool = False, cache: Path | None = None,
+) -> list[Outcome]:  # fmt: skip
     """Every outcome: cells of the matrix, the nvcc build, and the interpreter's numerics.
 
-    With `wine`, also those of the Windows binaries under Wine.
+    With `wine`, also those of the Windows binaries under Wine. `cache` keeps results by content;
+    left out, it is .smforge/verify/cells of the workspace.
     """
     compiled = cells.all_cells(only, tier)
     interpreted = interpreter_cells(only, tier)
     built = nvcc_build.cells(only, tier)
     names = {cell.tool for cell in [*compiled, *built]} | _needed(interpreted)
     found, missing = fetch(names | (under_wine.wheels(compiled) if wine else set()), say)
-    cache = tables.workspace() / ".smforge" / "verify" / "cells"
+    cache = cache or tables.workspace() / ".smforge" / "verify" / "cells"
     if _INTERPRETED_BY in found:
         found[INTERPRETER] = found[_INTERPRETED_BY]
     with ThreadPoolExecutor(1) as beside:  # nvcc's one build, while the others compile

@@ -21,25 +21,48 @@ def main() -> int:
     import triton
 
     _warm_up()
+    _assemble_once()
     return serve({"version": triton.__version__}, _compiled)
 
 
 def _warm_up() -> None:
-    """Hash Triton's own files once (it keys its cache by them), not in every forked child."""
-    for module in ("triton.runtime.cache", "triton.compiler.compiler"):
-        key = getattr(importlib.import_module(module), "triton_key", None)
-        if key:
-            key()
-            return
+    """Do once what every forked child would do again before it compiles."""
+    importlib.import_module("triton.compiler.code_generator")  # with all of Gluon, since 3.4
+    # The key of Triton's cache is a hash of its own 400 MB; here each job's cache is its own.
+    for name in ("triton.runtime.cache", "triton.compiler.compiler"):
+        module: Any = importlib.import_module(name)
+        if hasattr(module, "triton_key"):
+            module.triton_key = lambda: "smforge"
+
+
+def _assemble_once() -> None:
+    """Put `_cubin` in the place of Triton's last stage, which drops what its ptxas says."""
+    from triton.backends import backends
+
+    compiler = backends["nvidia"].compiler  # up to 3.2 not the class that an import would find
+    add_stages = compiler.add_stages
+
+    def add(backend: Any, stages: dict[str, Any], *rest: Any) -> None:
+        add_stages(backend, stages, *rest)
+        stages["cubin"] = _cubin
+
+    compiler.add_stages = add
+
+
+def _cubin(ptx: str, metadata: dict[str, Any]) -> bytes:
+    """The machine code; the assembler's figures go with the kernel, as its other metadata do."""
+    work = Path(os.environ["TRITON_CACHE_DIR"])
+    metadata["assembled"] = _assembled(ptx, metadata["target"].arch, work)
+    return (work / "c").read_bytes()
 
 
 def _compiled(job: Job) -> Job:
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
-        return _compiled_in(job, Path(cache))
+        return _kernel(job)
 
 
-def _compiled_in(job: Job, work: Path) -> Job:
+def _kernel(job: Job) -> Job:
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -48,10 +71,8 @@ def _compiled_in(job: Job, work: Path) -> Job:
         options["ptx_version"] = job["ptx_version"]
     target = GPUTarget("cuda", job["capability"], 32)
     kernel = triton.compile(_source(job), target=target, options=options)
-    ptx: str = kernel.asm["ptx"]
-    result = _assembled(ptx, job["capability"], work)
     sizes = {"shared": kernel.metadata.shared, "cubin": len(kernel.asm["cubin"])}
-    return {"ok": True, "ptx": ptx, **result, **sizes}
+    return {"ok": True, "ptx": kernel.asm["ptx"], **kernel.metadata.assembled, **sizes}
 
 
 def _source(job: Job) -> Any:

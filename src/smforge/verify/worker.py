@@ -7,6 +7,7 @@ the warm child; where it cannot, the parent sees the pipe close and starts anoth
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -34,6 +35,7 @@ def serve(greeting: Job, handle: Callable[[Job], Job]) -> int:
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a compiler prints must not mix with the replies
     print(json.dumps(greeting), file=replies, flush=True)
+    gc.freeze()  # a collection in a fork would copy every page of the parent
     for line in sys.stdin:
         job = json.loads(line)
         result = _forked(job, handle) if hasattr(os, "fork") else _guarded(job, handle)
