@@ -255,7 +255,7 @@ def test_a_package_that_was_not_indexed_fails_the_check(small: Make, channel: Pa
     build.build([small()], channel)
     index.index(channel)
     build.build([small(name="other")], channel)
-    with pytest.raises(ConfigurationError, match="smforge channel index"):
+    with pytest.raises(ConfigurationError, match="channel index"):
         check.check(channel)
 
 
@@ -317,7 +317,7 @@ def test_serving_never_answers_304(small: Make, channel: Path) -> None:
 def test_a_folder_that_is_not_indexed_is_not_served(tmp_path: Path) -> None:
     from smforge.channel import serve
 
-    with pytest.raises(ConfigurationError, match="smforge channel index"):
+    with pytest.raises(ConfigurationError, match="channel index"):
         serve.server(tmp_path)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from smforge import tiers
 from smforge.errors import ToolchainError
 
 # The oldest time that a zip can hold; every zip entry gets it.
@@ -43,7 +44,7 @@ def read_parts(path: Path, kinds: tuple[str, ...] = ("",)) -> dict[str, bytes]:
                 parts[name] = data
     except (zipfile.BadZipFile, zstandard.ZstdError, EOFError) as error:
         raise DamagedArchiveError(
-            f"{path} is damaged ({error}): delete it and run `smforge channel build` again"
+            f"{path} is damaged ({error}): delete it and run {tiers.command('channel build')} again"
         ) from None
     return parts
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from smforge import tiers
 from smforge.channel import archive, publish
 from smforge.channel.recipes import host_platform, one_line, say
 from smforge.errors import ConfigurationError, ToolchainError, VerificationError
@@ -47,7 +48,7 @@ def indexed(channel: Path) -> dict[str, dict[str, Any]]:
     if not records or there != set(records):
         raise ConfigurationError(
             f"{channel}: repodata and packages differ ({len(records)} indexed, {len(there)} "
-            "there): run `smforge channel index`"
+            f"there): run {tiers.command('channel index')}"
         )
     return records
 
@@ -58,7 +59,7 @@ def check_bytes(package: Path, record: dict[str, Any]) -> None:
     if found != record["sha256"]:
         raise VerificationError(
             f"{package} has sha256 {found}, repodata says {record['sha256']}: it was tampered "
-            "with or replaced; delete it, build it again and run `smforge channel index`"
+            f"with or replaced; delete it, build it again and run {tiers.command('channel index')}"
         )
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from smforge import tiers
 from smforge.channel import archive
 from smforge.errors import ConfigurationError, ToolchainError
 
@@ -25,7 +26,9 @@ def index(channel: Path) -> None:
         ToolchainError: a package is damaged, or rattler's indexer failed.
     """
     if not channel.is_dir():
-        raise ConfigurationError(f"{channel} is no channel: `smforge channel build` makes one")
+        raise ConfigurationError(
+            f"{channel} is no channel: {tiers.command('channel build')} makes one"
+        )
     for package in sorted(channel.glob("*/*.conda")):
         archive.read_info(package)  # rattler's indexer stops without naming the file
     command = [sys.executable, "-m", "smforge.channel.index", str(channel)]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from smforge import files
+from smforge import files, tiers
 from smforge.channel import archive, index
 from smforge.channel.recipes import one_line, say
 from smforge.errors import ConfigurationError, ToolchainError
@@ -32,7 +32,9 @@ def packages(channel: Path) -> list[Path]:
     refuse_shared(channel)
     found = [p for p in sorted(channel.glob("*/*.conda")) if not p.name.startswith(NEVER)]
     if not found:
-        raise ConfigurationError(f"{channel} holds no package: `smforge channel build` makes them")
+        raise ConfigurationError(
+            f"{channel} holds no package: {tiers.command('channel build')} makes them"
+        )
     for package in found:
         archive.index_record(package)
     return found

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from smforge import tiers
 from smforge.errors import ConfigurationError
 
 
@@ -45,7 +46,9 @@ def server(channel: Path, port: int = 0, quiet: bool = True) -> http.server.Thre
         ConfigurationError: the folder is not indexed, or the port is taken.
     """
     if not any(channel.glob("*/repodata.json")):
-        raise ConfigurationError(f"{channel} has no repodata.json: run `smforge channel index`")
+        raise ConfigurationError(
+            f"{channel} has no repodata.json: run {tiers.command('channel index')}"
+        )
     handler = type("Handler", (ChannelHandler,), {"quiet": quiet})
     try:
         return http.server.ThreadingHTTPServer(
