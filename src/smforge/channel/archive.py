@@ -53,9 +53,12 @@ def decompress(data: bytes) -> bytes:
     """A zstandard frame's content: in one step where the frame says how long it is."""
     import zstandard
 
-    if zstandard.frame_content_size(data) >= 0:
-        return zstandard.ZstdDecompressor().decompress(data)
-    return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read()
+    unpacker = zstandard.ZstdDecompressor()
+    told = zstandard.frame_content_size(data) >= 0
+    content: bytes = (
+        unpacker.decompress(data) if told else unpacker.stream_reader(io.BytesIO(data)).read()
+    )
+    return content
 
 
 def read_files(path: Path, kind: str) -> dict[str, bytes]:
