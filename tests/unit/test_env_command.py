@@ -74,7 +74,9 @@ def test_require_stops_unless_the_status_is_ok(status: str) -> None:
         activation.require_compiler({"SMFORGE_MSVC": "require", "SMFORGE_STATUS": status})
 
 
-@pytest.mark.parametrize("words", [["train", "--steps", "1"], ["verify"]], ids=lambda w: w[0])
+@pytest.mark.parametrize(
+    "words", [["train", "--steps", "1"], ["verify"], ["verify", "--no-gpu"]], ids=" ".join
+)
 def test_a_command_stops_with_4_where_a_compiler_is_required_and_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:

@@ -63,8 +63,9 @@ def run(args: argparse.Namespace) -> int:
                 "verify --wine needs a checkout of smforge's repository: it holds the pins of the "
                 "Windows wheels (envs/tools/windows-*.txt)"
             )
-    if not args.no_gpu:
-        activation.require_compiler(os.environ)
+    activation.require_compiler(os.environ)
+    for problem in activation.cache_problems(os.environ):
+        say(f"warning: {problem}")
     report = _no_gpu(args) if args.no_gpu else _this_machine(args)
     report = _finished(report, time.perf_counter() - start)
     from smforge.report import publish
