@@ -22,7 +22,8 @@ def summary(row: Run) -> str:
     if row.case.startswith(RATE):
         return ""
     right = sum(value > 0 for value in row.figures.values())
-    verb = "right in the interpreter" if row.how == "cpu" else "compiled"
+    where = " in the interpreter" if row.case == "interpreter" else ""
+    verb = f"right{where}" if row.how == "cpu" else "compiled"
     return f"{right} of {len(row.figures)} kernels {verb}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smforge import evidence, tiers_command
+from smforge import evidence, evidence_tables, tiers_command
 from smforge.errors import ConfigurationError
 from tests.conftest import ROOT
 
@@ -50,6 +50,20 @@ def test_a_wrong_row_is_named_in_one_line(tmp_path, old, new, message):
 def test_readmes_support_table_is_what_the_evidence_says():
     readme = (ROOT / "README.md").read_text("utf-8")
     assert tiers_command.with_table(readme, "README.md") == readme, "run ./pixiw run tiers --readme"
+
+
+@pytest.mark.parametrize(
+    ("how", "case", "said"),
+    [
+        ("cpu", "interpreter", "1 of 2 kernels right in the interpreter"),
+        ("cpu", "torch.compile", "1 of 2 kernels right"),
+        ("aot", "compiled without the card", "1 of 2 kernels compiled"),
+    ],
+)
+def test_a_verify_row_says_what_its_kernels_did(tmp_path, how, case, said):
+    text = ROW.replace('"train"', '"verify"').replace('"gpu"', f'"{how}"')
+    (row,) = load(tmp_path, text + f'case = "{case}"\nfigures = {{ a = 1, b = 0 }}\n')
+    assert evidence_tables.summary(row) == said
 
 
 def test_a_readme_without_markers_is_refused():
