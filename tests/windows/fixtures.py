@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -57,3 +58,7 @@ def mark_wine(items: Iterable[pytest.Item]) -> None:
     for item in items:
         if FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.wine)
+            # Wine 8 itself fails a start or a rename now and then where two run side by side:
+            # once more, told in the summary. Never for a broken script, which has to be noticed.
+            if "SMFORGE_TEST_SCRIPTS" not in os.environ:
+                item.add_marker(pytest.mark.flaky(reruns=1))

@@ -81,7 +81,8 @@ def test_the_first_start_fetches_the_pinned_pixi_and_later_ones_use_it(bed: Bed)
     bed.online()
     for _ in range(2):
         result = bed.run("run", '"a b"', "c")
-        assert (result.returncode, result.stdout) == (7, "pixi 0.77.0: [run] [a b] [c]\n")
+        answer = (7, "pixi 0.77.0: [run] [a b] [c]\n")
+        assert (result.returncode, result.stdout) == answer, result.stderr
     assert (bed.fetched, bed.engine, bed.kept) == (1, "pixi", [ASSET])
 
 
